@@ -1,0 +1,44 @@
+"""What holds for every test: the same examples on every machine of CI, and nothing skipped."""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# A slow machine is no failure; no test speaks of time. On CI the examples are the same in every run; elsewhere they
+# are drawn anew, and a failure prints how to draw it again.
+settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
+settings.register_profile("dev", deadline=None, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+UNDONE = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config):
+    config.stash[UNDONE] = []
+    config.pluginmanager.register(NothingSkipped(config.stash[UNDONE]), "nothing-skipped")
+
+
+class NothingSkipped:
+    """Fails a session in which a test or a whole file was skipped or expected to fail."""
+
+    def __init__(self, undone):
+        self.undone = undone
+
+    def pytest_runtest_logreport(self, report):
+        if report.skipped:
+            self.undone.append(report.nodeid)
+
+    def pytest_collectreport(self, report):
+        if report.skipped:
+            self.undone.append(report.nodeid)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session):
+        if self.undone and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter):
+        if self.undone:
+            terminalreporter.section("skipped or expected to fail: not allowed here", red=True)
+            terminalreporter.write("".join(f"{name}\n" for name in sorted(set(self.undone))))
