@@ -51,7 +51,7 @@ SIGNALLED = 128  # plus the signal's number: the exit code of what ended by a si
 MISLEADING = ["PIP_PREFIX", "PIP_REQUIRE_HASHES", "PIP_ROOT", "PIP_TARGET", "PYTHONHOME", "PYTHONPATH"]
 
 
-class Stop(Exception):
+class Stop(Exception):  # noqa: N818 - it ends the command; whose error it is, the text tells
     """The command can't go on; the text tells why and what to do."""
 
 
