@@ -1,0 +1,70 @@
+"""What an asker is given, before values are decoded and words are chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from settled.core.states import State
+
+if TYPE_CHECKING:
+    from settled.core.call import Call
+    from settled.core.model import Fault
+
+STATUS_OF = {
+    State.PROCESSING: "in_progress",
+    State.SUCCEEDED: "succeeded",
+    State.FAILED: "failed",
+    State.NOT_DONE: "not_done",
+    State.PARKED: "not_done",
+    State.PARTIAL: "partial",
+    State.UNKNOWN: "unknown",
+    State.AWAITING_APPROVAL: "awaiting_approval",
+    State.REFUSED: "refused",
+    State.COMPENSATING: "compensating",
+    State.COMPENSATED: "compensated",
+    State.EXPIRED: "expired",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The outcome of one ask."""
+
+    status: str
+    reason: str = ""
+    call: Call | None = None
+    value: object = None
+    fresh: bool = False
+    """``value`` is what this asker's own attempt returned; otherwise decode the record's result."""
+    fault: Fault | None = None
+    like: bool = False
+    """Answered from an earlier like call."""
+    earlier: tuple[Call, ...] = ()
+    retry_after: float | None = None
+    recorded: bool = True
+    attempts: int = 0
+    note: str = ""
+
+
+def from_record(call: Call, *, like: bool = False) -> Answer:
+    """Return the answer that a recorded call gives as it stands."""
+    return Answer(
+        STATUS_OF[call.state],
+        reason=call.reason or (call.fault.code if call.fault else ""),
+        call=call,
+        fault=call.fault,
+        like=like,
+        attempts=len(call.attempts),
+        note=call.note,
+    )
+
+
+def rejected(reason: str, *, calls: tuple[Call, ...] = (), retry_after: float | None = None) -> Answer:
+    """Return the answer for an ask of which nothing was tried."""
+    return Answer("rejected", reason=reason, earlier=calls, retry_after=retry_after)
+
+
+def with_value(answer: Answer, value: object) -> Answer:
+    """Return the answer with the value that this asker's own attempt brought."""
+    return replace(answer, value=value, fresh=True)

@@ -1,0 +1,117 @@
+"""What is asked of the journal when a call is made, and what it can answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from settled.core.call import Call
+    from settled.core.entry import Entry
+    from settled.core.model import KeyKind, Owner, Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One asker's wish for one business action."""
+
+    tenant: str
+    tool: str
+    terms: Terms
+    kind: KeyKind
+    identity: str
+    """Digest of the arguments that say which action this is."""
+    words: str
+    """Digest of all arguments."""
+    fingerprint: str
+    arguments: bytes
+    operation_id: str
+    """A fresh id, used if the call is new; it doubles as the nonce that recognises our own claim."""
+    owner: Owner
+    lease: float
+    """Seconds that a claim lives unless it is renewed."""
+    key: str = ""
+    """Given for business, step and random keys; made from scope and number otherwise."""
+    scope: str = ""
+    lane: str = ""
+    run_id: str = ""
+    identity_declared: bool = False
+    step: str = ""
+    message: str = ""
+    """Siblings of one message are exempt from the rule of doubt among themselves."""
+    sibling: str = ""
+    """This call's place in its message."""
+    by_model: bool = False
+    despite: frozenset[str] = frozenset()
+    while_unknown: str = "identity"
+    untold: str = "tell"
+    entry: Entry | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The claim and the intent of an attempt are on record: invoke it."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class WouldRun:
+    """Nothing is on record that answers; it would run, were it allowed to begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stands:
+    """A call that is on record answers as it stands."""
+
+    call: Call
+    like: bool = False
+    """Found by likeness (not by its key or step): it is an earlier call's answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """A live owner is at work on it."""
+
+    call: Call
+    like: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Doubtful:
+    """Its outcome is unknown: settle it first."""
+
+    call: Call
+    like: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The same key came with other arguments."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """A model asks for something else of this tool without having been told of these calls."""
+
+    calls: tuple[Call, ...]
+    once: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Barred:
+    """Unknown calls of this tool must be settled first."""
+
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """A later entry works on this run; this one may start nothing more."""
+
+    run_id: str
+
+
+ClaimReply = Begun | WouldRun | Stands | Busy | Doubtful | Conflict | Untold | Barred | Superseded

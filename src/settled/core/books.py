@@ -1,0 +1,88 @@
+"""What a rule sees of the journal while one transition is under way.
+
+A transition is a value with ``apply(books, now)``. A journal runs it inside one atomic operation:
+it gives the rule these look-ups, keeps what the rule puts, commits, and hands the reply back.
+So every journal follows the same rules, and knows none of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from settled.core.call import Call, LogRow
+    from settled.core.model import Moment
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One task of an agent, over all times that a process works on it."""
+
+    run_id: str
+    tenant: str
+    entry: int = 0
+    """Number of the entry that is at work; an older one is fenced out."""
+    turn: str | None = None
+    since: int = 1
+    """First entry of the open turn."""
+    spent: Mapping[str, int] = field(default_factory=dict)
+    """Retries made, per tool, over all entries."""
+    state: str = "active"
+
+
+class Books(Protocol):
+    """The records, as one transition sees them."""
+
+    def by_id(self, operation_id: str) -> Call | None:
+        """Return the call with this operation id."""
+
+    def by_key(self, key: str) -> Call | None:
+        """Return the call with this key (keys contain the tenant)."""
+
+    def by_step(self, scope: str, step: str) -> str | None:
+        """Return the operation id that a step stands for in a scope."""
+
+    def alike(self, scope: str, lane: str, tool: str, identity: str, entries: range) -> Sequence[Call]:
+        """Return the calls of one identity made in ``entries``, in order of creation."""
+
+    def made(self, scope: str, tool: str, entries: range) -> Sequence[Call]:
+        """Return the calls of one tool made in ``entries`` that may have had an effect."""
+
+    def unknown(self, tenant: str, scope: str, tool: str) -> Sequence[Call]:
+        """Return the calls of one tool in one scope whose outcome is unknown."""
+
+    def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
+        """Return the highest number given to a call of this identity; 0 if none."""
+
+    def run(self, tenant: str, run_id: str) -> RunRecord | None:
+        """Return the record of a run."""
+
+    def put(self, call: Call, row: LogRow) -> None:
+        """Keep a call and the log row of its change."""
+
+    def prolong(self, call: Call) -> None:
+        """Keep a longer lease; no log row, since no state changes."""
+
+    def forget(self, call: Call) -> None:
+        """Remove a call that nothing can ask for any more; its log stays."""
+
+    def put_step(self, scope: str, step: str, operation_id: str) -> None:
+        """Let a step stand for a call; the first one wins."""
+
+    def put_run(self, run: RunRecord) -> None:
+        """Keep the record of a run."""
+
+    def alert(self, call: Call, kind: str) -> None:
+        """Put an alert into the outbox, in the same commit."""
+
+
+class Transition(Protocol[R_co]):
+    """One atomic change of the journal, safe to repeat when its answer was lost."""
+
+    def apply(self, books: Books, now: Moment) -> R_co:
+        """Change ``books`` by the rules; ``now`` is the journal's clock."""

@@ -1,0 +1,148 @@
+"""A recorded call, and how it changes: every change is one row in its log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from settled.core.model import Attempt, Fault, KeyKind, Moment, Owner, Standing, Terms
+from settled.core.states import Event, State, next_state
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The record of one business action of one tool."""
+
+    operation_id: str
+    key: str
+    kind: KeyKind
+    tenant: str
+    tool: str
+    terms: Terms
+    scope: str
+    """``run:<id>``, ``call:<operation id>`` for calls made inside another call, or empty."""
+    lane: str
+    identity: str
+    words: str
+    fingerprint: str
+    n: int
+    arguments: bytes
+    state: State
+    epoch: int
+    claim: str
+    """The owner's nonce: it recognises its own claim when the journal's answer was lost."""
+    owner: Owner
+    lease: Moment
+    created: Moment
+    changed: Moment
+    entry: int = 0
+    """The entry of the scope in which it was made."""
+    series: int = 0
+    """The entry in which its last series began."""
+    before: int = 0
+    """How many attempts were made before the last series."""
+    message: str = ""
+    step: str = ""
+    attempts: tuple[Attempt, ...] = ()
+    result: bytes | None = None
+    fault: Fault | None = None
+    reason: str = ""
+    note: str = ""
+    decided: str = ""
+    """Who or what settled it: ``answer``, ``late``, ``probe``, ``person:<name>``."""
+    disputed: bool = False
+    asserted: bool = False
+    """Settled by a person's word, without proof."""
+    held: bool = False
+    not_before: float | None = None
+    """Wall-clock seconds before which a parked call is not tried."""
+    despite: tuple[str, ...] = ()
+    log_no: int = 0
+    log_head: str = ""
+
+    @property
+    def first_intent(self) -> Moment:
+        """When the first attempt was put on record."""
+        return self.attempts[0].begun if self.attempts else self.created
+
+    @property
+    def doubtful(self) -> tuple[Attempt, ...]:
+        """The attempts that may have had an effect nobody knows of."""
+        return tuple(a for a in self.attempts if a.in_doubt)
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """One change of one call. ``head`` chains it to the row before it."""
+
+    operation_id: str
+    no: int
+    at: float
+    event: Event
+    state: State
+    epoch: int
+    attempt: int
+    detail: str
+    digest: str
+    """Digest of the payload that the change brought, so that erasing the payload breaks nothing."""
+    head: str
+
+
+def chain(previous: str, row: LogRow) -> str:
+    """Return the head after ``row``: SHA-256 over the former head and all fields of the row."""
+    parts = (previous, row.operation_id, row.no, f"{row.at!r}", row.event, row.state, row.epoch, row.attempt)
+    text = "\x1f".join(str(part) for part in (*parts, row.detail, row.digest))
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def evolve(call: Call, event: Event, now: Moment, *, detail: str = "", **changes: Any) -> tuple[Call, LogRow]:
+    """Apply ``event`` to ``call`` by the table; return the new record and its log row.
+
+    Raises ``IllegalTransition`` where the table has no row for it.
+    """
+    state = next_state(call.state, event)
+    payload = changes.get("result") or b""
+    changed = replace(call, state=state, changed=now, log_no=call.log_no + 1, **changes)
+    bare = LogRow(
+        operation_id=call.operation_id,
+        no=changed.log_no,
+        at=now.wall,
+        event=event,
+        state=state,
+        epoch=changed.epoch,
+        attempt=len(changed.attempts),
+        detail=detail,
+        digest=sha256(payload).hexdigest() if payload else "",
+        head="",
+    )
+    head = chain(call.log_head, bare)
+    return replace(changed, log_head=head), replace(bare, head=head)
+
+
+def with_attempt(call: Call, no: int, **changes: Any) -> tuple[Attempt, ...]:
+    """Return the attempts with number ``no`` changed."""
+    return tuple(replace(a, **changes) if a.no == no else a for a in call.attempts)
+
+
+def attempt_of(call: Call, no: int) -> Attempt | None:
+    """Return the attempt with number ``no``."""
+    return next((a for a in call.attempts if a.no == no), None)
+
+
+def opened(call: Call, owner: Owner, epoch: int, now: Moment) -> tuple[Attempt, ...]:
+    """Return the attempts with the intent of one more."""
+    return (*call.attempts, Attempt(no=len(call.attempts) + 1, epoch=epoch, owner=owner, begun=now))
+
+
+def standing_of(fault: Fault | None) -> Standing:
+    """Return what an attempt's end says about its effect."""
+    return Standing.DONE if fault is None else Standing(fault.evidence.value)
+
+
+def any_in_doubt(attempts: Sequence[Attempt]) -> bool:
+    """Whether one of the attempts may have had an effect nobody knows of."""
+    return any(a.in_doubt for a in attempts)

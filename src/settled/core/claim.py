@@ -1,0 +1,192 @@
+"""The claim: one atomic operation that inserts a call with its first intent, or says what is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from settled.core import rules
+from settled.core.ask import (
+    Ask,
+    Barred,
+    Begun,
+    Busy,
+    ClaimReply,
+    Conflict,
+    Doubtful,
+    Stands,
+    Superseded,
+    Untold,
+    WouldRun,
+)
+from settled.core.call import Call, evolve, opened
+from settled.core.keys import scoped_key
+from settled.core.match import Match, find, reserve
+from settled.core.model import KeyKind
+from settled.core.settling import orphaned
+from settled.core.states import Event, State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from settled.core.books import Books
+    from settled.core.model import Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Find what answers the ask; else, if ``begin``, put the call and its first intent on record."""
+
+    ask: Ask
+    begin: bool = True
+    joined: str = ""
+    """The claim that the asker has waited for: it shares that series' answer."""
+    repeat: bool = False
+    """Settling was tried: a tool that may be repeated may now run again."""
+    pinned: str = ""
+    """This asker was matched to this call before: ask about that one."""
+
+    def apply(self, books: Books, now: Moment) -> ClaimReply:
+        """Decide and, where something begins, record it."""
+        ask = self.ask
+        mine = books.by_id(ask.operation_id)
+        if mine is not None and mine.claim == ask.operation_id:
+            return Begun(mine)  # the answer to this very claim was lost
+        if ask.run_id and _superseded(books, ask):
+            return Superseded(ask.run_id)
+        pinned = books.by_id(self.pinned) if self.pinned else None
+        if pinned is not None:
+            return self._answer(books, Match(pinned), now)
+        found = find(books, ask)
+        reply = self._new(books, now) if found is None else self._answer(books, found, now)
+        _remember(books, ask, reply)
+        return reply
+
+    def _answer(self, books: Books, found: Match | Conflict | Untold | Barred, now: Moment) -> ClaimReply:
+        if not isinstance(found, Match):
+            return found
+        call, like = found.call, found.like
+        if call.state is State.PROCESSING:
+            if not rules.lease_over(call, now):
+                return Busy(call, like)
+            call = orphaned(books, call, now)
+        if call.state is State.UNKNOWN:
+            may = self.repeat and rules.repeatable(call, now) and not call.held
+            return self._again(books, call, now) if may else Doubtful(call, like)
+        if call.state in (State.NOT_DONE, State.PARKED) and self._new_series(call, now):
+            return self._again(books, call, now)
+        return Stands(call, like)
+
+    def _new_series(self, call: Call, now: Moment) -> bool:
+        """Whether this asker starts a new series: not within the step, not for who waited for the last one."""
+        if self.joined and call.claim == self.joined:
+            return False
+        if call.not_before is not None and now.wall < call.not_before:
+            return False
+        entry = self.ask.entry
+        again = call.kind is not KeyKind.SCOPED and not self.ask.step
+        return entry is None or again or call.series != entry.no
+
+    def _again(self, books: Books, call: Call, now: Moment) -> ClaimReply:
+        if not rules.may_begin(call, now):
+            return Stands(call)
+        if not self.begin:
+            return WouldRun()
+        ask, epoch = self.ask, call.epoch + 1
+        taken, row = evolve(
+            call,
+            Event.CLAIM,
+            now,
+            epoch=epoch,
+            claim=ask.operation_id,
+            owner=ask.owner,
+            lease=now.plus(ask.lease),
+            series=ask.entry.no if ask.entry else call.series,
+            before=len(call.attempts),
+            attempts=opened(call, ask.owner, epoch, now),
+            not_before=None,
+            fault=None,
+            reason="",
+        )
+        books.put(taken, row)
+        return Begun(taken)
+
+    def _new(self, books: Books, now: Moment) -> ClaimReply:
+        if not self.begin:
+            return WouldRun()
+        bare = self._draft(books, now)
+        call, row = evolve(bare, Event.CLAIM, now, detail=self.ask.tool, attempts=opened(bare, bare.owner, 1, now))
+        books.put(call, row)
+        return Begun(call)
+
+    def _draft(self, books: Books, now: Moment) -> Call:
+        ask, entry = self.ask, self.ask.entry
+        n = books.last_n(ask.scope, ask.lane, ask.tool, ask.identity) + 1 if ask.kind is KeyKind.SCOPED else 1
+        return Call(
+            operation_id=ask.operation_id,
+            key=ask.key or scoped_key(ask.tenant, ask.scope, ask.lane, ask.tool, ask.identity, n),
+            kind=ask.kind,
+            tenant=ask.tenant,
+            tool=ask.tool,
+            terms=ask.terms,
+            scope=ask.scope,
+            lane=ask.lane,
+            identity=ask.identity,
+            words=ask.words,
+            fingerprint=ask.fingerprint,
+            n=n,
+            arguments=ask.arguments,
+            state=State.PROCESSING,
+            epoch=1,
+            claim=ask.operation_id,
+            owner=ask.owner,
+            lease=now.plus(ask.lease),
+            created=now,
+            changed=now,
+            entry=entry.no if entry else 0,
+            series=entry.no if entry else 0,
+            message=ask.message,
+            step=ask.step,
+            despite=tuple(sorted(ask.despite)),
+        )
+
+
+def _superseded(books: Books, ask: Ask) -> bool:
+    run = books.run(ask.tenant, ask.run_id)
+    return run is None or (ask.entry is not None and ask.scope.startswith("run:") and run.entry != ask.entry.no)
+
+
+def _remember(books: Books, ask: Ask, reply: ClaimReply) -> None:
+    """Note in the entry what this asker waits for or was told."""
+    entry = ask.entry
+    if entry is None:
+        return
+    if isinstance(reply, Untold):
+        _tell(entry_ask=ask, reply=reply)
+    elif isinstance(reply, Begun | Stands | Busy | Doubtful):
+        entry.take(reply.call.operation_id, ask.words)
+        entry.reserved.pop(reply.call.operation_id, None)
+        if ask.step:
+            books.put_step(ask.scope, ask.step, reply.call.operation_id)
+
+
+def _tell(*, entry_ask: Ask, reply: Untold) -> None:
+    entry = entry_ask.entry
+    if entry is None or not reply.once:
+        return
+    for call in reply.calls:
+        entry.tell(call)
+    if entry_ask.step:
+        entry.refused[entry_ask.step] = reply.calls
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Match all calls of one message, in order, before any of them is claimed."""
+
+    asks: Sequence[Ask]
+
+    def apply(self, books: Books, now: Moment) -> None:
+        """Note the matches in the entry; nothing is recorded."""
+        del now
+        reserve(books, self.asks)

@@ -1,0 +1,74 @@
+"""What one entry of a run has been told: the memory behind the rule of doubt and repetition.
+
+It lives with the process that works on the run and dies with it; a new entry starts empty.
+Rules change it only while a claim is being decided, one claim at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from settled.core.states import FINAL, State
+
+if TYPE_CHECKING:
+    from settled.core.call import Call
+
+SETTLED_FOR_ASKER = FINAL | {State.NOT_DONE, State.PARTIAL}
+
+
+@dataclass(slots=True)
+class Entry:
+    """One time that a process works on a scope (a run, or one attempt of an enclosing call)."""
+
+    no: int = 1
+    since: int = 1
+    """Only calls made from this entry on are candidates (the open turn's first entry)."""
+    answered: dict[str, str] = field(default_factory=dict)
+    """Operation id -> the words it was asked for with."""
+    told: dict[str, State] = field(default_factory=dict)
+    """Operation id -> the last outcome that the asker was given."""
+    open: dict[str, int] = field(default_factory=dict)
+    """Operation id -> how many askers still wait, for calls whose final outcome was not given."""
+    reserved: dict[str, str] = field(default_factory=dict)
+    """Operation id -> the sibling (message and position) that it was matched to."""
+    refused: dict[str, tuple[Call, ...]] = field(default_factory=dict)
+    """Step -> the untold calls it was answered with."""
+
+    @property
+    def earlier(self) -> range:
+        """The entries whose calls may answer a like call of this one."""
+        return range(self.since, self.no)
+
+    def free(self, call: Call, words: str) -> bool:
+        """Whether ``call`` may still answer: a reworded match does not use it up for the old words."""
+        given = self.answered.get(call.operation_id)
+        return given is None or (given != call.words and words == call.words)
+
+    def take(self, operation_id: str, words: str) -> None:
+        """An asker waits for this call now."""
+        self.answered[operation_id] = words
+        self.open[operation_id] = self.open.get(operation_id, 0) + 1
+
+    def leave(self, operation_id: str, state: State | None) -> None:
+        """An asker has gone, having been given ``state`` (``None``: nothing, it was cancelled)."""
+        waiting = max(0, self.open.get(operation_id, 0) - 1)
+        if state is not None:
+            self.told[operation_id] = state
+        if waiting == 0 and self.told.get(operation_id) in SETTLED_FOR_ASKER:
+            self.open.pop(operation_id, None)
+        else:
+            self.open[operation_id] = waiting
+
+    def tell(self, call: Call) -> None:
+        """The asker is given this call's standing without having asked for it."""
+        self.answered.setdefault(call.operation_id, call.words)
+        self.told[call.operation_id] = call.state
+        if call.state in SETTLED_FOR_ASKER:
+            self.open.pop(call.operation_id, None)
+        else:
+            self.open.setdefault(call.operation_id, 0)
+
+    def untold(self, call: Call) -> bool:
+        """Whether the asker has not been given what is now known of this call."""
+        return self.told.get(call.operation_id) != call.state

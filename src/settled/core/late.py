@@ -1,0 +1,93 @@
+"""Evidence is appended, never fenced: whoever brings it, whenever it comes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from settled.core import rules
+from settled.core.call import Call, attempt_of, evolve, standing_of, with_attempt
+from settled.core.model import Effect, Fault, FaultClass, Standing
+from settled.core.states import FINAL, Event, State
+
+if TYPE_CHECKING:
+    from settled.core.books import Books
+    from settled.core.model import Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What became known of an attempt after its owner gave up, lost its lease, or could not record it."""
+
+    operation_id: str
+    no: int
+    fault: Fault | None
+    result: bytes | None = None
+    note: str = ""
+    over: bool = True
+
+    def apply(self, books: Books, now: Moment) -> Call | None:
+        """Add it, and let it settle what it can; return the call as it stands then."""
+        call = books.by_id(self.operation_id)
+        attempt = attempt_of(call, self.no) if call else None
+        if call is None or attempt is None:
+            return call
+        if attempt.ended is not None and attempt.over is not None and not attempt.in_doubt:
+            return call  # already known
+        standing = standing_of(self.fault)
+        changes = {"standing": standing, "ended": now, "fault": self.fault, "over": now if self.over else attempt.over}
+        heard = replace(call, attempts=with_attempt(call, self.no, **changes))
+        changed = self._success(books, call, heard, now) if standing is Standing.DONE else self._failure(books, call, heard, now)
+        return changed
+
+    def _success(self, books: Books, call: Call, heard: Call, now: Moment) -> Call:
+        if call.terms.effect is Effect.READ and self.fault is not None:
+            return _note(books, call, heard, now)
+        if call.state is State.SUCCEEDED:
+            return _note(books, call, heard, now, dispute=_twice(heard))
+        if call.state in FINAL:
+            return _note(books, call, heard, now, dispute=True)
+        changed, row = evolve(
+            call,
+            Event.SUCCEED,
+            now,
+            detail="late answer",
+            attempts=heard.attempts,
+            epoch=call.epoch + 1,
+            result=self.result,
+            note=self.note,
+            fault=self.fault,
+            decided="late",
+            reason="",
+            disputed=call.disputed or call.state in (State.NOT_DONE, State.PARKED),
+        )
+        books.put(changed, row)
+        if changed.disputed:
+            books.alert(changed, "disputed")
+        return changed
+
+    def _failure(self, books: Books, call: Call, heard: Call, now: Moment) -> Call:
+        """A failure settles only once every attempt is over and none is in doubt."""
+        if call.state is not State.UNKNOWN or heard.doubtful or not rules.all_over(heard, now):
+            return _note(books, call, heard, now)
+        final = self.fault is not None and self.fault.kind is FaultClass.PERMANENT
+        event = Event.FAIL if final else Event.ABSENT
+        changes = {"attempts": heard.attempts, "epoch": call.epoch + 1, "fault": self.fault, "decided": "late"}
+        changed, row = evolve(call, event, now, detail="late answer", **changes)
+        books.put(changed, row)
+        return changed
+
+
+def _twice(heard: Call) -> bool:
+    """Whether two attempts of a tool that is not safe to repeat both had their effect."""
+    done = sum(a.standing is Standing.DONE for a in heard.attempts)
+    return done > 1 and heard.terms.effect is Effect.WRITE
+
+
+def _note(books: Books, call: Call, heard: Call, now: Moment, *, dispute: bool = False) -> Call:
+    event = Event.DISPUTE if dispute else Event.NOTE
+    changed, row = evolve(call, event, now, attempts=heard.attempts, disputed=call.disputed or dispute)
+    books.put(changed, row)
+    if dispute:
+        books.alert(changed, "disputed")
+    return changed

@@ -1,0 +1,168 @@
+"""Which record answers an ask: identity, steps, likeness, and the rule of doubt and repetition.
+
+The rules are those of the design's chapter on keys; a simulation of models that mint new ids,
+reword, reorder and plan differently shows what goes wrong without each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from settled.core.ask import Barred, Conflict, Untold
+from settled.core.entry import Entry
+from settled.core.model import Effect, KeyKind
+from settled.core.states import MAY_HAVE_EFFECT, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from settled.core.ask import Ask
+    from settled.core.books import Books
+    from settled.core.call import Call
+
+OPEN_STATES = (State.SUCCEEDED, State.UNKNOWN, State.PROCESSING, State.PARTIAL, State.PARKED, State.AWAITING_APPROVAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """This record answers."""
+
+    call: Call
+    like: bool = False
+    """By likeness; otherwise by key or step."""
+
+
+def find(books: Books, ask: Ask) -> Match | Conflict | Untold | Barred | None:
+    """Return what answers ``ask``; ``None`` if it is a new action."""
+    if ask.kind is KeyKind.SCOPED:
+        return _in_scope(books, ask, ask.entry or Entry())
+    call = books.by_key(ask.key)
+    if call is not None:
+        return Match(call) if same_arguments(call, ask) else Conflict(call)
+    return _bar(books, ask) if ask.kind is KeyKind.RANDOM else None
+
+
+def same_arguments(call: Call, ask: Ask) -> bool:
+    """Whether the same key came with the same arguments (checked in every state, on every path)."""
+    return call.tool == ask.tool and call.fingerprint == ask.fingerprint
+
+
+def _in_scope(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold | Barred | None:
+    found = _by_step(books, ask, entry) or _unfinished(books, ask, entry) or _candidate(books, ask, entry)
+    if found is not None or ask.terms.effect is not Effect.WRITE:
+        return found
+    return _not_told_of(books, ask, entry) or _bar(books, ask)
+
+
+def _by_step(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold | None:
+    if not ask.step:
+        return None
+    if ask.step in entry.refused:
+        return Untold(entry.refused[ask.step])
+    operation_id = books.by_step(ask.scope, ask.step)
+    call = books.by_id(operation_id) if operation_id else None
+    if call is None:
+        return None
+    if (call.tool, call.identity) != (ask.tool, ask.identity):
+        return None if ask.by_model else Conflict(call)  # an adapter's ids may be used again
+    better = _candidate(books, ask, entry) if _stale(call, entry) else None
+    return better if better and better.call.state in MAY_HAVE_EFFECT else Match(call)
+
+
+def _stale(call: Call, entry: Entry) -> bool:
+    return call.state is State.NOT_DONE and call.series != entry.no
+
+
+def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
+    """Return a like call of this entry whose final outcome the asker was not given.
+
+    A call whose asker still waits is a concurrent intention of its own.
+    """
+    if ask.terms.effect is not Effect.WRITE:
+        return None
+    for operation_id, waiting in entry.open.items():
+        call = books.by_id(operation_id)
+        if call and not waiting and _like(call, ask) and _not_exempt(call, ask) and entry.untold(call):
+            return Match(call, like=True)
+    return None
+
+
+def _like(call: Call, ask: Ask) -> bool:
+    return (call.lane, call.tool, call.identity) == (ask.lane, ask.tool, ask.identity)
+
+
+def _not_exempt(call: Call, ask: Ask) -> bool:
+    sibling = bool(ask.message) and call.message == ask.message
+    return not sibling and call.kind is KeyKind.SCOPED and call.operation_id not in ask.despite
+
+
+def _candidate(books: Books, ask: Ask, entry: Entry) -> Match | None:
+    """Return the best like call of an earlier entry that this entry has not been answered from."""
+    if not entry.earlier:
+        return None
+    likes = books.alike(ask.scope, ask.lane, ask.tool, ask.identity, entry.earlier)
+    usable = [c for c in likes if entry.free(c, ask.words) and entry.reserved.get(c.operation_id, ask.sibling) == ask.sibling]
+    best = min(usable, key=lambda c: preference(c, ask), default=None)
+    return Match(best, like=True) if best else None
+
+
+def preference(call: Call, ask: Ask) -> tuple[bool, int, bool, int]:
+    """Order like calls: reserved for this sibling, what may have happened, the same words, position."""
+    rank = 0 if call.state in OPEN_STATES else 2 if call.state is State.NOT_DONE else 1
+    reserved = bool(ask.entry and ask.sibling and ask.entry.reserved.get(call.operation_id) == ask.sibling)
+    return (not reserved, rank, call.words != ask.words, call.n)
+
+
+def _not_told_of(books: Books, ask: Ask, entry: Entry) -> Untold | None:
+    """A model must know of what it has already done with this tool before it does something else."""
+    if not ask.by_model:
+        return None
+    earlier = [c for c in books.made(ask.scope, ask.tool, entry.earlier) if c.operation_id not in entry.answered]
+    told = {c.operation_id for c in earlier}
+    since = [c for c in _open_calls(books, entry) if c.tool == ask.tool and c.operation_id not in told]
+    news = (*earlier, *(c for c in since if entry.untold(c) and c.state in MAY_HAVE_EFFECT))
+    calls = tuple(c for c in news if _not_exempt(c, ask) and not _for_sibling(c, ask, entry))
+    return Untold(calls, once=ask.untold == "tell") if calls else None
+
+
+def _open_calls(books: Books, entry: Entry) -> Iterable[Call]:
+    calls = (books.by_id(operation_id) for operation_id, waiting in entry.open.items() if not waiting)
+    return [call for call in calls if call is not None]
+
+
+def _for_sibling(call: Call, ask: Ask, entry: Entry) -> bool:
+    return bool(ask.message) and entry.reserved.get(call.operation_id, "").startswith(ask.message + "\x1f")
+
+
+def _bar(books: Books, ask: Ask) -> Match | Barred | None:
+    """What is unknown bars like calls; for a model without declared identity, any call of the tool."""
+    if ask.while_unknown == "allow" or ask.terms.effect is not Effect.WRITE:
+        return None
+    calls = [c for c in books.unknown(ask.tenant, ask.scope, ask.tool) if _not_exempt_or_random(c, ask)]
+    same = next((c for c in calls if _same_action(c, ask)), None)
+    if same is not None:
+        return Match(same, like=True)
+    any_call = ask.while_unknown == "any" or (ask.by_model and not ask.identity_declared and bool(ask.scope))
+    return Barred(tuple(calls)) if any_call and calls else None
+
+
+def _not_exempt_or_random(call: Call, ask: Ask) -> bool:
+    if ask.kind is KeyKind.RANDOM:
+        return call.kind is KeyKind.RANDOM and call.operation_id not in ask.despite
+    return _not_exempt(call, ask)
+
+
+def _same_action(call: Call, ask: Ask) -> bool:
+    return call.fingerprint == ask.fingerprint if ask.kind is KeyKind.RANDOM else call.identity == ask.identity
+
+
+def reserve(books: Books, asks: Sequence[Ask]) -> None:
+    """Match all calls of one message before any is answered."""
+    for ask in asks:
+        entry = ask.entry
+        if entry is None or ask.kind is not KeyKind.SCOPED:
+            continue
+        found = _candidate(books, ask, entry)
+        if found is not None:
+            entry.reserved[found.call.operation_id] = ask.sibling

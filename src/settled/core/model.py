@@ -1,0 +1,170 @@
+"""The values that everything else speaks in: faults, attempts, calls, policies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FaultClass(StrEnum):
+    """Why an attempt failed, in the one sense that matters: what may be done next."""
+
+    RETRYABLE = "retryable"
+    PERMANENT = "permanent"
+    PARTIAL = "partial"
+    UNKNOWN = "unknown"
+    INVALID = "invalid"
+    CANCELLED = "cancelled"
+
+
+class Evidence(StrEnum):
+    """What an attempt's end proves about the effect."""
+
+    NONE = "none"
+    """Proved: not executed."""
+    MAYBE = "maybe"
+    """May have been executed."""
+    SOME = "some"
+    """Executed in part."""
+    DONE = "done"
+    """Executed; the answer cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One failed attempt, classified.
+
+    ``code`` is stable and short (``"connect_refused"``, ``"http_502"``); ``message`` may hold
+    details and is redacted before it is kept or shown.
+    """
+
+    kind: FaultClass
+    evidence: Evidence
+    code: str
+    message: str = ""
+    throttled: bool = False
+    """The other side asked for a slower pace: feeds a rate limit, never a breaker."""
+    retry_after: float | None = None
+    """Seconds to wait at the least, as the other side asked."""
+    local: bool = False
+    """The fault is ours (pool exhausted, no file handles): says nothing about the other side."""
+    own_success: bool = False
+    """On a repeat this refusal ("already exists") may be our own first attempt's success."""
+    in_progress: bool = False
+    """The other side still works on our key: wait and ask again."""
+    refresh: bool = False
+    """Worth one more try after fresh credentials (401)."""
+    uncertain: bool = False
+    """Nobody can say whether a repeat helps (500, malformed answers): at most three tries."""
+
+
+class Effect(StrEnum):
+    """What a repeat of the tool would do to the world."""
+
+    READ = "read"
+    IDEMPOTENT = "idempotent"
+    DEDUPLICATED = "deduplicated"
+    TRANSACTIONAL = "transactional"
+    WRITE = "write"
+
+
+class KeyKind(StrEnum):
+    """Where a call's key comes from, in order of precedence."""
+
+    BUSINESS = "business"
+    """Declared by the tool or given for one call."""
+    STEP = "step"
+    """A step id given outside of any run."""
+    SCOPED = "scoped"
+    """From run (or enclosing call), lane, tool, identity and number."""
+    RANDOM = "random"
+    """A call outside of any run: one fresh key, on record before the first attempt."""
+
+
+class Standing(StrEnum):
+    """What is known of one attempt's effect."""
+
+    OPEN = "open"
+    """Its intent is on record, its end is not."""
+    NONE = "none"
+    MAYBE = "maybe"
+    SOME = "some"
+    DONE = "done"
+
+
+IN_DOUBT = frozenset({Standing.OPEN, Standing.MAYBE})
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One instant on two clocks.
+
+    ``wall``: seconds since the epoch, for people and retention. ``mono``: seconds on a clock that
+    counts suspend and never jumps, meaningful only within one ``boot`` of one machine.
+    """
+
+    wall: float
+    boot: str
+    mono: float
+
+    def since(self, earlier: Moment) -> float | None:
+        """Seconds from ``earlier`` to here, or ``None`` when the two clocks cannot be compared."""
+        return self.mono - earlier.mono if self.boot == earlier.boot else None
+
+    def plus(self, seconds: float) -> Moment:
+        """Return the instant ``seconds`` later, on the same boot."""
+        return Moment(self.wall + seconds, self.boot, self.mono + seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process, named so that another one on the same machine can tell whether it lives."""
+
+    host: str
+    boot: str
+    space: str
+    """The namespace that ``pid`` is counted in; another one's numbers mean nothing here."""
+    pid: int
+    started: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try of a call."""
+
+    no: int
+    epoch: int
+    owner: Owner
+    begun: Moment
+    standing: Standing = Standing.OPEN
+    ended: Moment | None = None
+    """When its answer, or the giving up on it, was recorded."""
+    over: Moment | None = None
+    """When it was known that it can do nothing more (its function returned, its process is dead)."""
+    fault: Fault | None = None
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether this attempt may have had an effect that nobody knows of."""
+        return self.standing in IN_DOUBT
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a tool's declaration means for the record, kept with the call for other processes.
+
+    All times are seconds.
+    """
+
+    effect: Effect = Effect.WRITE
+    declared: bool = True
+    version: str = ""
+    lifetime: float | None = None
+    """``max_request_lifetime``: from sending to the last moment at which it can take effect."""
+    attempt_lifetime: float | None = None
+    """``max_attempt_lifetime``: after this an attempt of a lost owner counts as over."""
+    timeout: float | None = None
+    remote_retention: float | None = None
+    remote_errors: str = ""
+    retention: float | None = 72 * 3600.0
+    probed: bool = False

@@ -1,0 +1,66 @@
+"""How an attempt's end is read: a value or an exception becomes success or a fault."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from settled.core.commands import Raised, Returned
+from settled.core.faults import classify
+from settled.core.model import Evidence, Fault, FaultClass
+from settled.errors import NotExecuted, PartlyDone
+
+if TYPE_CHECKING:
+    from settled.core.commands import Ended
+    from settled.core.policy import Policy
+
+
+class AttemptTimeout(TimeoutError):
+    """Our own limit for one attempt was reached; the function may still run."""
+
+
+def read(ended: Ended, policy: Policy, *, attempt: int, doubtful: bool) -> Fault | None:
+    """Return the fault of an attempt, or ``None`` if it succeeded."""
+    outcome = ended.outcome
+    if isinstance(outcome, Returned):
+        return _of_value(outcome.value, policy)
+    fault = _of_error(outcome, policy, attempt=attempt, doubtful=doubtful)
+    return _sent(fault, outcome)
+
+
+def _sent(fault: Fault | None, outcome: Raised) -> Fault | None:
+    if fault is not None and outcome.not_sent and fault.evidence is Evidence.MAYBE:
+        kind = FaultClass.RETRYABLE if fault.kind is FaultClass.UNKNOWN else fault.kind
+        return Fault(kind, Evidence.NONE, fault.code, fault.message, retry_after=fault.retry_after)
+    return fault
+
+
+def _of_value(value: object, policy: Policy) -> Fault | None:
+    fault = policy.classify(value) if policy.classify else None
+    if fault is None and policy.verify is not None and not policy.verify(value):
+        return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "verify_failed", uncertain=True)
+    return fault
+
+
+def _of_error(outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool) -> Fault | None:
+    error = outcome.error
+    said = of_signal(error)
+    if said is not None:
+        return said
+    own = policy.classify(error) if policy.classify else None
+    if own is not None:
+        return own
+    if policy.not_executed and isinstance(error, policy.not_executed):
+        return Fault(FaultClass.PERMANENT, Evidence.NONE, type(error).__name__, str(error))
+    if isinstance(error, AttemptTimeout):
+        return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "attempt_timeout", str(error))
+    return classify(error, attempt=attempt, doubtful=doubtful)
+
+
+def of_signal(error: BaseException) -> Fault | None:
+    """Return what the tool itself said by its exception (``Executed`` counts as its return)."""
+    if isinstance(error, NotExecuted):
+        kind = FaultClass.RETRYABLE if error.retryable else FaultClass.PERMANENT
+        return Fault(kind, Evidence.NONE, error.code, error.message, retry_after=error.retry_after)
+    if isinstance(error, PartlyDone):
+        return Fault(FaultClass.PARTIAL, Evidence.SOME, error.code, f"{len(error.done)} done, {len(error.failed)} failed")
+    return None

@@ -1,0 +1,203 @@
+"""What an owner records while it works: further intents, the end of each attempt, its lease."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from settled.core import rules
+from settled.core.budget import RetryBudget, RunBudget
+from settled.core.call import Call, attempt_of, evolve, opened, standing_of, with_attempt
+from settled.core.late import Evidence
+from settled.core.model import Effect, Fault, FaultClass, Owner, Standing
+from settled.core.states import Event, State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from settled.core.books import Books
+    from settled.core.model import Moment
+
+EVENT_FOR = {State.UNKNOWN: Event.DOUBT, State.FAILED: Event.FAIL, State.NOT_DONE: Event.ABSENT, State.PARKED: Event.PARK}
+
+
+@dataclass(frozen=True, slots=True)
+class FencedOut:
+    """A later owner, evidence or a person has taken the call; this is how it stands."""
+
+    call: Call | None
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSpent:
+    """The run's budget does not grant this retry; nothing was recorded."""
+
+    pool: str
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a retry costs in its run, and what the run allows."""
+
+    run_id: str
+    budget: RetryBudget
+    cost: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Put the intent of a further attempt on record, before its first byte leaves."""
+
+    operation_id: str
+    epoch: int
+    owner: Owner
+    lease: float
+    no: int
+    charge: Charge | None = None
+
+    def apply(self, books: Books, now: Moment) -> Call | FencedOut | BudgetSpent:
+        """Record attempt ``no`` if the caller still owns the call and the run's budget grants it."""
+        call = books.by_id(self.operation_id)
+        if call is None or rules.fenced(call, self.epoch):
+            return FencedOut(call)
+        if len(call.attempts) >= self.no:
+            return call  # the answer to this very transition was lost
+        if not rules.may_begin(call, now):
+            return FencedOut(call)
+        pool = _debit(books, call, self.charge)
+        if pool:
+            return BudgetSpent(pool)
+        event = Event.BEGIN if call.state is State.PROCESSING else Event.CLAIM
+        attempts = opened(call, self.owner, self.epoch, now)
+        begun, row = evolve(call, event, now, attempts=attempts, owner=self.owner, lease=now.plus(self.lease))
+        books.put(begun, row)
+        return begun
+
+
+def _debit(books: Books, call: Call, charge: Charge | None) -> str:
+    run = books.run(call.tenant, charge.run_id) if charge else None
+    if charge is None or run is None:
+        return ""
+    budget = RunBudget(charge.budget, dict(run.spent))
+    refused = budget.try_spend(call.tool, charge.cost)
+    if refused is None:
+        books.put_run(replace(run, spent=budget.spent))
+    return refused or ""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Put the end of an attempt on record, before any sleep.
+
+    ``fault`` is ``None`` for success. ``go_on``: the owner will try again. ``over``: the attempt can
+    do nothing more (its function returned).
+    """
+
+    operation_id: str
+    epoch: int
+    no: int
+    fault: Fault | None
+    result: bytes | None = None
+    note: str = ""
+    over: bool = True
+    go_on: bool = False
+    reason: str = ""
+    park: float | None = None
+    """Seconds from now before which it is not to be tried again."""
+
+    def apply(self, books: Books, now: Moment) -> Call | FencedOut:
+        """Record it if the caller still owns the call; else keep it as evidence."""
+        call = books.by_id(self.operation_id)
+        if call is None:
+            return FencedOut(None)
+        attempt = attempt_of(call, self.no)
+        if attempt is not None and attempt.ended is not None and attempt.epoch == self.epoch:
+            return call  # recorded before; the answer was lost
+        if rules.fenced(call, self.epoch) or call.state is not State.PROCESSING:
+            late = Evidence(self.operation_id, self.no, self.fault, self.result, self.note, over=self.over)
+            return FencedOut(late.apply(books, now))
+        ended = self._ended(call, now)
+        event = self._event(ended, now)
+        changed, row = evolve(call, event, now, detail=self._detail(), **self._changes(ended, event, now))
+        books.put(changed, row)
+        if event is Event.DOUBT:
+            books.alert(changed, "unknown")
+        return changed
+
+    def _ended(self, call: Call, now: Moment) -> Call:
+        over = now if self.over else None
+        attempts = with_attempt(call, self.no, standing=standing_of(self.fault), ended=now, over=over, fault=self.fault)
+        if self.fault is not None and rules.clears(call, self.fault):
+            attempts = tuple(replace(a, standing=Standing.NONE) for a in attempts)
+        return replace(call, attempts=attempts)
+
+    def _event(self, ended: Call, now: Moment) -> Event:
+        if self.fault is None or (self.fault.evidence.value == "done" and ended.terms.effect is not Effect.READ):
+            return Event.SUCCEED
+        if self.go_on and (not ended.doubtful or rules.repeatable(ended, now)):
+            return Event.ENDED
+        if self.fault.evidence.value == "some":
+            return Event.SPLIT
+        final = self.fault.kind in (FaultClass.PERMANENT, FaultClass.INVALID)
+        state = rules.closing_state(ended, final=final)
+        parked = state is State.NOT_DONE and self.park is not None
+        return EVENT_FOR[State.PARKED if parked else state]
+
+    def _detail(self) -> str:
+        return "" if self.fault is None else f"{self.fault.code}/{self.fault.evidence}"
+
+    def _changes(self, ended: Call, event: Event, now: Moment) -> dict[str, object]:
+        decided = "answer" if event in (Event.SUCCEED, Event.FAIL, Event.ABSENT, Event.SPLIT) else ""
+        return {
+            "attempts": ended.attempts,
+            "fault": self.fault,
+            "result": self.result,
+            "note": self.note,
+            "reason": self.reason,
+            "not_before": now.wall + (self.park or 0.0) if event is Event.PARK else None,
+            "decided": decided,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """End a call whose next attempt was not made, by what its attempts so far have shown."""
+
+    operation_id: str
+    epoch: int
+    reason: str
+
+    def apply(self, books: Books, now: Moment) -> Call | FencedOut:
+        """Close it if the caller still owns it."""
+        call = books.by_id(self.operation_id)
+        if call is None or rules.fenced(call, self.epoch) or call.state is not State.PROCESSING:
+            return FencedOut(call)
+        event = EVENT_FOR[rules.closing_state(call, final=False)]
+        closed, row = evolve(call, event, now, detail=self.reason, reason=self.reason, decided="answer")
+        books.put(closed, row)
+        if event is Event.DOUBT:
+            books.alert(closed, "unknown")
+        return closed
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """Prolong leases; never shorten one, never revive a call that was taken over."""
+
+    claims: Sequence[tuple[str, int, float]]
+    """Operation id, epoch, seconds from now."""
+
+    def apply(self, books: Books, now: Moment) -> tuple[str, ...]:
+        """Return the operation ids whose lease is lost."""
+        return tuple(op for op, epoch, seconds in self.claims if not _renew(books, op, epoch, now.plus(seconds)))
+
+
+def _renew(books: Books, operation_id: str, epoch: int, until: Moment) -> bool:
+    call = books.by_id(operation_id)
+    if call is None or rules.fenced(call, epoch) or call.state is not State.PROCESSING:
+        return False
+    longer = until.since(call.lease)
+    if longer is not None and longer <= 0:
+        return True
+    books.prolong(replace(call, lease=until))
+    return True

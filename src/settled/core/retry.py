@@ -1,0 +1,85 @@
+"""Whether an attempt that failed is made again: one place, one order of reasons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from settled.core.model import Effect, Evidence, Fault, FaultClass
+
+if TYPE_CHECKING:
+    from settled.core.policy import Limits, Policy
+
+UNCERTAIN_TRIES = 3
+"""Answers that nobody can judge are worth at most this many tries, whatever the tool allows."""
+REPEATABLE = frozenset({Effect.READ, Effect.IDEMPOTENT, Effect.DEDUPLICATED})
+THROTTLED_COST = 0.35
+"""A throttled try costs the other side less than a failed one (AWS SDKs weigh 5 against 14)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Make one more attempt after ``delay`` seconds, for ``cost`` of the retry budgets."""
+
+    delay: float
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Make no further attempt. ``park``: seconds after which it may be tried again."""
+
+    reason: str
+    park: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """What has been tried for this asker so far."""
+
+    made: int
+    at: float
+    draw: float
+    doubtful: bool = False
+    """An attempt, this one included, may have had its effect."""
+    refreshed: bool = False
+
+
+def plan(fault: Fault, policy: Policy, limits: Limits, tries: Tries) -> Again | Stop:
+    """Decide what follows a failed attempt."""
+    refusal = _pointless(fault, policy, tries)
+    if refusal:
+        return Stop(refusal)
+    delay = _delay(fault, policy, tries)
+    if not _fits(delay, limits, tries):
+        return Stop("deadline", park=None if tries.doubtful else delay)
+    if limits.tokens is not None and not limits.tokens():
+        return Stop("token_window")
+    free = tries.made == 1 and fault.evidence is Evidence.NONE and not fault.throttled and not fault.refresh
+    cost = 0.0 if free else THROTTLED_COST if fault.throttled else 1.0
+    return Again(delay, cost)
+
+
+def _pointless(fault: Fault, policy: Policy, tries: Tries) -> str:
+    effect = policy.terms.effect
+    if fault.refresh and policy.refresh and not tries.refreshed:
+        return "" if tries.made < policy.attempts else "attempts"
+    if fault.kind in (FaultClass.PERMANENT, FaultClass.INVALID, FaultClass.PARTIAL, FaultClass.CANCELLED):
+        return fault.kind.value
+    if (tries.doubtful or fault.evidence is not Evidence.NONE) and effect not in REPEATABLE:
+        return "in_doubt"
+    if fault.uncertain and tries.made >= UNCERTAIN_TRIES:
+        return "uncertain"
+    return "attempts" if tries.made >= policy.attempts else ""
+
+
+def _delay(fault: Fault, policy: Policy, tries: Tries) -> float:
+    if fault.refresh:
+        return 0.0
+    return policy.backoff.delay(
+        tries.made - 1, draw=tries.draw, throttled=fault.throttled, retry_after=fault.retry_after
+    )
+
+
+def _fits(delay: float, limits: Limits, tries: Tries) -> bool:
+    return limits.deadline is None or tries.at + delay < limits.deadline

@@ -1,0 +1,49 @@
+"""Entering a run: a new entry fences the older one out and answers from what it did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from settled.core.books import RunRecord
+from settled.core.entry import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from settled.core.books import Books
+    from settled.core.model import Moment
+
+
+def scope_of_run(tenant: str, run_id: str) -> str:
+    """Return the scope that a run's calls are found under; two tenants never share one."""
+    return f"run:{len(tenant)}:{tenant}:{run_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class EnterRun:
+    """Start an entry of a run; ``answered`` are the steps that the history holds answers of."""
+
+    run_id: str
+    tenant: str
+    turn: str | None = None
+    answered: Sequence[str] = ()
+
+    def apply(self, books: Books, now: Moment) -> Entry:
+        """Return the memory of the new entry."""
+        del now
+        run = books.run(self.tenant, self.run_id) or RunRecord(self.run_id, self.tenant)
+        no = run.entry + 1
+        since = run.since if run.turn == self.turn else no
+        books.put_run(replace(run, entry=no, turn=self.turn, since=since))
+        entry = Entry(no=no, since=since)
+        for step in self.answered:
+            _mark(books, entry, scope_of_run(self.tenant, self.run_id), step)
+        return entry
+
+
+def _mark(books: Books, entry: Entry, scope: str, step: str) -> None:
+    operation_id = books.by_step(scope, step)
+    call = books.by_id(operation_id) if operation_id else None
+    if call is not None:
+        entry.tell(call)

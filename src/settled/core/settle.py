@@ -1,0 +1,75 @@
+"""Settling one unknown call by its tool's probe: when a negative answer is proof, and when to wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from settled.core import rules
+from settled.core.commands import AwaitCall, CheckOwners, Owners, Probe, Probed, Reply, Transact
+from settled.core.settling import Over, Settle
+from settled.core.states import State
+
+if TYPE_CHECKING:
+    from settled.core.call import Call
+    from settled.core.commands import Flow
+    from settled.core.model import Moment
+    from settled.core.policy import Policy
+
+
+def settle(call: Call, policy: Policy, patience: float) -> Flow[Call]:
+    """Return the call, settled if evidence can be had within ``patience`` seconds."""
+    if call.held:
+        return call
+    call = yield from _see_over(call)
+    while policy.probe and call.state is State.UNKNOWN and not call.held:
+        probed = yield Probe(call)
+        assert isinstance(probed, Probed)
+        if probed.happened is None:
+            return call
+        call = yield from _record(call, probed)
+        wait = _seconds_to_proof(call, probed.ended)
+        if call.state is not State.UNKNOWN or wait is None or wait > patience:
+            return call
+        patience -= wait
+        yield AwaitCall(call.operation_id, wait)
+    return call
+
+
+def _record(call: Call, probed: Probed) -> Flow[Call]:
+    verdict = Settle(
+        call.operation_id,
+        call.epoch,
+        happened=bool(probed.happened),
+        began=probed.began,
+        result=probed.data,
+        note=probed.note,
+        fence=probed.fence,
+    )
+    reply = yield Transact(verdict)
+    assert isinstance(reply, Reply)
+    return reply.value or call
+
+
+def _seconds_to_proof(call: Call, now: Moment) -> float | None:
+    since = rules.proof_time(call, now)
+    passed = None if since is None else now.since(since)
+    return None if passed is None else max(0.0, -passed) + 0.001
+
+
+def _see_over(call: Call) -> Flow[Call]:
+    """Find doubtful attempts whose process is dead: they can do nothing more."""
+    doubtful = call.doubtful
+    if not doubtful:
+        return call
+    owners = yield CheckOwners(tuple(a.owner for a in doubtful))
+    assert isinstance(owners, Owners)
+    dead = [
+        a.no
+        for a, alive in zip(doubtful, owners.alive, strict=True)
+        if (a.over is None and alive is False) or (a.over is not None and owners.now.since(a.over) is None)
+    ]
+    if not dead:
+        return call
+    reply = yield Transact(Over(call.operation_id, dead))
+    assert isinstance(reply, Reply)
+    return reply.value or call

@@ -1,0 +1,165 @@
+"""Bringing a call in doubt to a final state: orphans, probes, people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from settled.core import rules
+from settled.core.call import Call, evolve
+from settled.core.model import Effect, Standing
+from settled.core.states import Event, State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from settled.core.books import Books
+    from settled.core.model import Attempt, Moment
+
+Verdict = Literal["happened", "did_not_happen", "hold"]
+
+
+def orphaned(books: Books, call: Call, now: Moment) -> Call:
+    """Take the call from an owner whose lease is over: unknown if it may have had an effect.
+
+    The end of a lease is never proof that nothing happened.
+    """
+    doubt = call.doubtful and call.terms.effect is not Effect.READ
+    event = Event.DOUBT if doubt else Event.ABSENT
+    changes = {"epoch": call.epoch + 1, "reason": "owner_lost", "series": 0, "decided": "" if doubt else "owner_lost"}
+    changed, row = evolve(call, event, now, detail="lease over", **changes)
+    books.put(changed, row)
+    if doubt:
+        books.alert(changed, "unknown")
+    return changed
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Mark an orphan as what it is; a call with a live owner stays as it is."""
+
+    operation_id: str
+
+    def apply(self, books: Books, now: Moment) -> Call | None:
+        """Return the call as it stands then."""
+        call = books.by_id(self.operation_id)
+        if call is None or call.state is not State.PROCESSING or not rules.lease_over(call, now):
+            return call
+        return orphaned(books, call, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Attempts that can do nothing more: their process was seen dead, or their clock began anew."""
+
+    operation_id: str
+    attempts: Sequence[int]
+
+    def apply(self, books: Books, now: Moment) -> Call | None:
+        """Start the wait for proof on this boot's clock; a wait that runs is left alone."""
+        call = books.by_id(self.operation_id)
+        if call is None:
+            return None
+        attempts = tuple(_over_now(a, now) if a.no in self.attempts else a for a in call.attempts)
+        if attempts == call.attempts:
+            return call
+        changed, row = evolve(call, Event.NOTE, now, detail="attempts over", attempts=attempts)
+        books.put(changed, row)
+        return changed
+
+
+def _over_now(attempt: Attempt, now: Moment) -> Attempt:
+    running = attempt.over is not None and now.since(attempt.over) is not None
+    return attempt if running else replace(attempt, over=now)
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """What a probe (or the tool's fence) said."""
+
+    operation_id: str
+    epoch: int
+    happened: bool
+    began: Moment
+    """When the probe began, on the settler's clock."""
+    result: bytes | None = None
+    note: str = ""
+    fence: bool = False
+    """The tool promised that a later arrival of this key has no effect."""
+
+    def apply(self, books: Books, now: Moment) -> Call | None:
+        """Settle by it if it is proof; else leave the call as it is."""
+        call = books.by_id(self.operation_id)
+        if call is None or call.state is not State.UNKNOWN or rules.fenced(call, self.epoch):
+            return call
+        if self.happened:
+            return _settled(books, call, Event.SUCCEED, now, result=self.result, note=self.note)
+        if not self.fence and not rules.proves_absence(call, self.began, now):
+            return call
+        return _settled(books, call, Event.ABSENT, now, attempts=_all_none(call))
+
+
+def _settled(books: Books, call: Call, event: Event, now: Moment, **changes: object) -> Call:
+    changed, row = evolve(call, event, now, detail="probe", epoch=call.epoch + 1, decided="probe", held=False, **changes)
+    books.put(changed, row)
+    return changed
+
+
+def _all_none(call: Call) -> tuple[Attempt, ...]:
+    return tuple(replace(a, standing=Standing.NONE) if a.in_doubt else a for a in call.attempts)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A verdict that cannot be taken, and why."""
+
+    why: str
+    call: Call | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """A person's verdict on an unknown call, under an optimistic lock (``epoch``)."""
+
+    operation_id: str
+    verdict: Verdict
+    by: str
+    reason: str
+    then: Literal["rerun", "fail"] = "fail"
+    result: bytes | None = None
+    note: str = ""
+    force: bool = False
+    epoch: int | None = None
+
+    def apply(self, books: Books, now: Moment) -> Call | Refused:
+        """Take the verdict, or say why it cannot be taken."""
+        call = books.by_id(self.operation_id)
+        if call is None:
+            return Refused("no call has this operation id")
+        if call.state is State.PROCESSING and rules.lease_over(call, now):
+            call = orphaned(books, call, now)
+        if call.state is not State.UNKNOWN:
+            return Refused(f"the call is {call.state}, not unknown", call)
+        if self.epoch is not None and rules.fenced(call, self.epoch):
+            return Refused("the call has changed since it was looked at", call)
+        if self.verdict == "did_not_happen":
+            return self._absent(books, call, now)
+        event = Event.SUCCEED if self.verdict == "happened" else Event.HOLD
+        held = self.verdict == "hold"
+        return self._decide(books, call, event, now, result=self.result, note=self.note, held=held, asserted=not held)
+
+    def _absent(self, books: Books, call: Call, now: Moment) -> Call | Refused:
+        """Wait until a probe could prove it; a forced verdict is kept apart as asserted."""
+        provable = call.terms.lifetime is not None
+        ripe = rules.proves_absence(call, now, now)
+        if provable and not ripe and not self.force:
+            return Refused("it can still take effect: wait for max_request_lifetime, or force it", call)
+        event = Event.ABSENT if self.then == "rerun" else Event.FAIL
+        attempts = tuple(replace(a, over=a.over or now) for a in _all_none(call))
+        return self._decide(books, call, event, now, attempts=attempts, asserted=not ripe, held=False)
+
+    def _decide(self, books: Books, call: Call, event: Event, now: Moment, **changes: object) -> Call:
+        changes.update(epoch=call.epoch + 1, decided=f"person:{self.by}", reason=self.reason)
+        changed, row = evolve(call, event, now, detail=f"{self.verdict} by {self.by}: {self.reason}", **changes)
+        books.put(changed, row)
+        return changed

@@ -1,0 +1,1 @@
+"""Journals: one atomic operation per transition, the rules from the core."""

@@ -1,0 +1,148 @@
+"""What the library needs from outside, as protocols: a journal, a place for spilled evidence, sinks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from settled.core.books import RunRecord, Transition
+    from settled.core.call import Call, LogRow
+    from settled.core.late import Evidence
+    from settled.core.model import Moment
+    from settled.core.states import State
+
+R = TypeVar("R")
+Clock = "Callable[[], Moment]"
+
+
+@dataclass(frozen=True, slots=True)
+class CallQuery:
+    """Which calls to list; ``None`` means any. Newest first, at most ``limit``, after ``after``."""
+
+    states: Sequence[State] | None = None
+    tool: str | None = None
+    tenant: str | None = None
+    scope: str | None = None
+    disputed: bool | None = None
+    lease_over: bool = False
+    """Only calls in processing whose lease is over by the journal's clock."""
+    past_retention: bool = False
+    """Only calls that may be due to expire."""
+    limit: int = 100
+    after: str | None = None
+    """Operation id of the last row of the page before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One row of the outbox."""
+
+    alert_id: int
+    kind: str
+    """``unknown`` or ``disputed``."""
+    operation_id: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check of the journal found."""
+
+    ok: bool
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    problems: Sequence[str] = ()
+
+
+class Journal(Protocol):
+    """Where calls are recorded. Every transition is one atomic, durable operation.
+
+    ``perform`` returns only after the commit. Both verbs raise ``JournalError`` when nothing was
+    changed or when it cannot be known; a transition may then be performed again, since each
+    recognises its own repetition. They never raise anything else for a fault of the store.
+    """
+
+    @property
+    def url(self) -> str:
+        """The journal's address, without secrets."""
+
+    @property
+    def journal_id(self) -> str:
+        """The identity it was given when it was created."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether records outlive the process."""
+
+    def perform(self, transition: Transition[R]) -> R:
+        """Perform one transition, blocking the calling thread until it is committed."""
+
+    async def aperform(self, transition: Transition[R]) -> R:
+        """Perform one transition without blocking the event loop."""
+
+    def now(self) -> Moment:
+        """Read the journal's clock."""
+
+    def get(self, operation_id: str) -> Call | None:
+        """Return one call."""
+
+    def find(self, query: CallQuery) -> Sequence[Call]:
+        """List calls."""
+
+    def count(self) -> Mapping[State, int]:
+        """Return how many calls stand in each state."""
+
+    def log(self, operation_id: str) -> Sequence[LogRow]:
+        """Return the log of one call, oldest first."""
+
+    def runs(self, limit: int = 100) -> Sequence[RunRecord]:
+        """List runs, newest first."""
+
+    def alerts(self, limit: int = 100) -> Sequence[Alert]:
+        """Return alerts that were not delivered yet, oldest first."""
+
+    def delivered(self, alert_ids: Sequence[int]) -> None:
+        """Take delivered alerts out of the outbox."""
+
+    def save_breakers(self, snapshots: Mapping[str, Mapping[str, Any]]) -> Mapping[str, int]:
+        """Keep the breakers' states; return for each name how often it was reset from outside."""
+
+    def breakers(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the breakers' last kept states."""
+
+    def reset_breakers(self, names: Sequence[str] | None = None) -> Sequence[str]:
+        """Ask every process to reset these breakers (``None``: all); return the names."""
+
+    def seal(self) -> bool:
+        """Chain the log heads that are new since the last seal; return whether there were any."""
+
+    def head(self) -> str:
+        """Return the newest seal, to be kept elsewhere and given to ``verify``."""
+
+    def verify(self, head: str | None = None) -> Report:
+        """Check every chain; with ``head``, also that the log was not cut off since then."""
+
+    def check(self) -> Report:
+        """Look at health and settings: schema, durability, integrity, size."""
+
+    def close(self) -> None:
+        """Let go of files and threads. Harmless when repeated."""
+
+
+class SpillFile(Protocol):
+    """Where evidence goes that the journal could not take."""
+
+    def keep(self, evidence: Evidence) -> None:
+        """Keep it durably; never raises for what is in it."""
+
+    def drain(self, take: Callable[[Evidence], None]) -> int:
+        """Hand each kept piece to ``take``, oldest first; forget those it took without raising."""
+
+
+class Sink(Protocol):
+    """Is told of events; must not raise and must not block."""
+
+    def __call__(self, event: str, facts: Mapping[str, Any]) -> None:
+        """Take one event."""
