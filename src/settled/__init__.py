@@ -1,1 +1,79 @@
-"""Every tool call of an LLM agent ends settled: done once, proved not done, undone, or in a person's queue."""
+"""settled: every tool call an agent makes ends settled."""
+
+from settled.api.bound import BoundCall
+from settled.api.guard import Guard, tool
+from settled.api.result import Result
+from settled.api.run import Run
+from settled.api.tool import Tool
+from settled.core.backoff import Backoff
+from settled.core.budget import RetryBudget
+from settled.core.model import Evidence, Fault, FaultClass
+from settled.core.threshold import BreakerPolicy
+from settled.core.verdicts import Happened, Inconclusive, NotHappened
+from settled.current import CurrentCall as Call
+from settled.current import current as _current
+from settled.errors import (
+    CallConflict,
+    CallError,
+    CallFailed,
+    CallInProgress,
+    CallNotDone,
+    CallPartial,
+    CallRefused,
+    CallRejected,
+    CallUnknown,
+    DeclarationError,
+    Executed,
+    InvalidArguments,
+    JournalError,
+    NotExecuted,
+    PartlyDone,
+    ResultUnavailable,
+    SettledError,
+)
+
+__version__ = "0.1.0"
+__all__ = [
+    "Backoff",
+    "BoundCall",
+    "BreakerPolicy",
+    "Call",
+    "CallConflict",
+    "CallError",
+    "CallFailed",
+    "CallInProgress",
+    "CallNotDone",
+    "CallPartial",
+    "CallRefused",
+    "CallRejected",
+    "CallUnknown",
+    "DeclarationError",
+    "Evidence",
+    "Executed",
+    "Fault",
+    "FaultClass",
+    "Guard",
+    "Happened",
+    "Inconclusive",
+    "InvalidArguments",
+    "JournalError",
+    "NotExecuted",
+    "NotHappened",
+    "PartlyDone",
+    "Result",
+    "ResultUnavailable",
+    "RetryBudget",
+    "Run",
+    "SettledError",
+    "Tool",
+    "current_call",
+    "tool",
+]
+
+
+def current_call() -> Call:
+    """Return the call that is being made here and now. Raises ``LookupError`` outside of a guarded call."""
+    call = _current.get()
+    if call is None:
+        raise LookupError("no guarded call is being made here")
+    return call

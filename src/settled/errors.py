@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from settled.result import Result
+    from settled.api.result import Result
 
 
 class SettledError(Exception):

@@ -35,6 +35,8 @@ class Ask:
     scope: str = ""
     lane: str = ""
     run_id: str = ""
+    run_entry: int = 0
+    """The entry of the run that this asker works in; a later one fences it out."""
     identity_declared: bool = False
     step: str = ""
     message: str = ""

@@ -153,7 +153,7 @@ class Claim:
 
 def _superseded(books: Books, ask: Ask) -> bool:
     run = books.run(ask.tenant, ask.run_id)
-    return run is None or (ask.entry is not None and ask.scope.startswith("run:") and run.entry != ask.entry.no)
+    return run is None or run.entry != ask.run_entry
 
 
 def _remember(books: Books, ask: Ask, reply: ClaimReply) -> None:

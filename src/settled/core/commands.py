@@ -74,6 +74,8 @@ class AwaitCall:
 
     operation_id: str
     seconds: float
+    local: float
+    """Seconds to wait at the most if the call is at work in this process, whose end is seen at once."""
 
 
 @dataclass(frozen=True, slots=True)

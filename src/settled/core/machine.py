@@ -45,25 +45,51 @@ from settled.errors import JournalError
 if TYPE_CHECKING:
     from settled.core.call import Call
     from settled.core.commands import Event, Flow
+    from settled.core.outcome import Clean
     from settled.core.policy import Limits, Policy
 
 LEAST_TIME = 0.001
 """Seconds: no attempt starts with less than this left."""
 POLL = (0.02, 1.0)
 """Seconds between looks at another process's call: the first wait and the longest."""
+LOCAL_LOOK = 30.0
+"""Seconds between looks at a call of this process, whose end wakes us anyway."""
 
 
 class Life:
     """One asker's way from the ask to the answer. ``ask`` is ``None`` for a call that needs no record."""
 
-    __slots__ = ("abandoned", "ask", "at", "budget", "last", "late", "limits", "made", "policy", "refreshed")
+    __slots__ = (
+        "abandoned",
+        "ask",
+        "at",
+        "budget",
+        "clean",
+        "last",
+        "late",
+        "limits",
+        "made",
+        "policy",
+        "refreshed",
+        "taken",
+    )
 
-    def __init__(self, ask: Ask | None, policy: Policy, limits: Limits, at: float, budget: Charge | None = None) -> None:
-        self.ask, self.policy, self.limits, self.at, self.budget = ask, policy, limits, at, budget
+    def __init__(
+        self,
+        ask: Ask | None,
+        policy: Policy,
+        limits: Limits,
+        at: float,
+        *,
+        budget: Charge | None = None,
+        clean: Clean = str,
+    ) -> None:
+        self.ask, self.policy, self.limits, self.at, self.budget, self.clean = ask, policy, limits, at, budget, clean
         self.made = 0
         self.refreshed = False
         self.late = False
         self.abandoned = False
+        self.taken = ""
         self.last: Returned | Raised | None = None
 
     # --- the whole -----------------------------------------------------------------------
@@ -77,18 +103,18 @@ class Life:
         self._leave(answer)
         return answer
 
-    def abandon(self, operation_id: str = "") -> None:
+    def abandon(self) -> None:
         """The asker has gone: nothing more begins, and it is told nothing."""
         if self.abandoned:
             return
         self.abandoned = True
-        if self.ask and self.ask.entry and operation_id:
-            self.ask.entry.leave(operation_id, None)
+        if self.ask and self.ask.entry and self.taken:
+            self.ask.entry.leave(self.taken, None)
 
     def _leave(self, answer: Answer) -> None:
         entry = self.ask.entry if self.ask else None
-        if entry is not None and answer.call is not None and not self.abandoned:
-            entry.leave(answer.call.operation_id, answer.call.state)
+        if entry is not None and answer.call is not None and self.taken and not self.abandoned:
+            entry.leave(self.taken, answer.call.state)
 
     def _recorded(self, ask: Ask) -> Flow[Answer]:
         claim = Claim(ask)
@@ -96,6 +122,8 @@ class Life:
             shut = yield from self._shut()
             asked_at = self.at
             reply = yield from self._transact(replace(claim, begin=shut is None))
+            if isinstance(reply, Begun | Stands | Busy | Doubtful):
+                self.taken = reply.call.operation_id
             if isinstance(reply, Begun):
                 self.late = self.at - asked_at >= ask.lease
                 return (yield from self._series(reply.call))
@@ -147,7 +175,8 @@ class Life:
         pause, patience = POLL[0], self.limits.wait
         while True:
             before = self.at
-            woke = yield from self._do(AwaitCall(call.operation_id, self._cut(min(pause, max(patience, POLL[0])))))
+            seconds = self._cut(min(pause, max(patience, POLL[0])))
+            woke = yield from self._do(AwaitCall(call.operation_id, seconds, self._cut(LOCAL_LOOK)))
             assert isinstance(woke, Woke)
             patience -= 0.0 if woke.local else self.at - before
             pause = min(POLL[1], 2 * pause)
@@ -189,7 +218,8 @@ class Life:
         while True:
             ended = yield from self._invoke(call)
             doubtful = bool(call and any(a.in_doubt for a in call.attempts[:-1]))
-            fault = read(ended, self.policy, attempt=len(call.attempts) if call else self.made, doubtful=doubtful)
+            no = len(call.attempts) if call else self.made
+            fault = read(ended, self.policy, self.clean, attempt=no, doubtful=doubtful)
             yield from self._report(verdict_of(fault))
             step = self._plan(fault, call, ended)
             if call is None:

@@ -93,7 +93,8 @@ def _like(call: Call, ask: Ask) -> bool:
 
 
 def _not_exempt(call: Call, ask: Ask) -> bool:
-    sibling = bool(ask.message) and call.message == ask.message
+    at_once = ask.entry is None or call.series == ask.entry.no
+    sibling = bool(ask.message) and call.message == ask.message and at_once
     return not sibling and call.kind is KeyKind.SCOPED and call.operation_id not in ask.despite
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from settled.core.commands import Raised, Returned
@@ -14,23 +16,27 @@ if TYPE_CHECKING:
     from settled.core.policy import Policy
 
 
+Clean = Callable[[str], str]
+
+
 class AttemptTimeout(TimeoutError):
     """Our own limit for one attempt was reached; the function may still run."""
 
 
-def read(ended: Ended, policy: Policy, *, attempt: int, doubtful: bool) -> Fault | None:
-    """Return the fault of an attempt, or ``None`` if it succeeded."""
+def read(ended: Ended, policy: Policy, clean: Clean, *, attempt: int, doubtful: bool) -> Fault | None:
+    """Return the fault of an attempt, its message cleaned of secrets; ``None`` if it succeeded."""
     outcome = ended.outcome
     if isinstance(outcome, Returned):
-        return _of_value(outcome.value, policy)
-    fault = _of_error(outcome, policy, attempt=attempt, doubtful=doubtful)
-    return _sent(fault, outcome)
+        fault = _of_value(outcome.value, policy)
+    else:
+        fault = _sent(_of_error(outcome, policy, attempt=attempt, doubtful=doubtful), outcome)
+    return replace(fault, message=clean(fault.message)) if fault is not None and fault.message else fault
 
 
 def _sent(fault: Fault | None, outcome: Raised) -> Fault | None:
     if fault is not None and outcome.not_sent and fault.evidence is Evidence.MAYBE:
         kind = FaultClass.RETRYABLE if fault.kind is FaultClass.UNKNOWN else fault.kind
-        return Fault(kind, Evidence.NONE, fault.code, fault.message, retry_after=fault.retry_after)
+        return replace(fault, kind=kind, evidence=Evidence.NONE)
     return fault
 
 

@@ -31,7 +31,7 @@ def settle(call: Call, policy: Policy, patience: float) -> Flow[Call]:
         if call.state is not State.UNKNOWN or wait is None or wait > patience:
             return call
         patience -= wait
-        yield AwaitCall(call.operation_id, wait)
+        yield AwaitCall(call.operation_id, wait, wait)
     return call
 
 

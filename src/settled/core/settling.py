@@ -100,7 +100,8 @@ class Settle:
 
 
 def _settled(books: Books, call: Call, event: Event, now: Moment, **changes: object) -> Call:
-    changed, row = evolve(call, event, now, detail="probe", epoch=call.epoch + 1, decided="probe", held=False, **changes)
+    changes.update(epoch=call.epoch + 1, decided="probe", held=False, reason="", fault=None)
+    changed, row = evolve(call, event, now, detail="probe", **changes)
     books.put(changed, row)
     return changed
 

@@ -1,0 +1,126 @@
+"""From a bound call to an ask: which action is it, in which scope, with which key and fingerprint."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from settled import host
+from settled.api.run import Run, current_run
+from settled.core import codec
+from settled.core.ask import Ask
+from settled.core.keys import business_key, content_digest, fingerprint, random_key, template_parts, without_defaults
+from settled.core.model import Effect, KeyKind
+from settled.current import CurrentCall, current
+
+if TYPE_CHECKING:
+    from settled.api.bound import BoundCall
+    from settled.api.guard import Guard
+    from settled.api.schema import Arguments
+    from settled.core.entry import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a call is made: in a run, inside another call, or neither."""
+
+    run: Run | None
+    inside: CurrentCall | None
+
+    @property
+    def scope(self) -> str:
+        """The scope that like calls are looked for in; empty outside of runs and calls."""
+        if self.inside is not None:
+            return f"call:{self.inside.operation_id}"
+        return self.run.scope if self.run else ""
+
+    @property
+    def memory(self) -> Entry | None:
+        """What this entry of the scope was told."""
+        if self.inside is not None:
+            return self.inside.entry
+        return self.run.memory if self.run else None
+
+    @property
+    def deadline(self) -> float | None:
+        """The nearest deadline around the call, on ``time.monotonic()``."""
+        around = (self.run.deadline if self.run else None, self.inside.deadline if self.inside else None)
+        return min((at for at in around if at is not None), default=None)
+
+
+def place_of(guard: Guard) -> Place:
+    """Return where the calling code is."""
+    run, inside = current_run.get(), current.get()
+    own = run if run is not None and run.guard is guard else None
+    return Place(own, inside if inside is not None and inside.operation_id else None)
+
+
+def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: Place) -> Ask | None:
+    """Return the ask of a call, or ``None`` if it needs no record.
+
+    Raises ``ValueError`` where an argument has no canonical form, or a key cannot be made.
+    """
+    tool, options = bound.tool, bound.options
+    checked, declared = tool.checked, tool.checked.options
+    keyed = options.key is not None or declared.key is not None
+    recorded = declared.record or keyed or place.scope or options.step
+    if checked.effect is Effect.READ and not recorded:
+        return None
+    counted = without_defaults(arguments.plain, arguments.defaults, checked.rules)
+    mark = fingerprint(counted, identity=declared.identity, rules=checked.rules)
+    operation_id = f"op_{secrets.token_hex(12)}"
+    kind, key = _key(guard, bound, arguments, place)
+    return Ask(
+        tenant=guard.tenant,
+        tool=tool.name,
+        terms=checked.policy.terms,
+        kind=kind,
+        identity=mark,
+        words=content_digest(counted, checked.rules) if declared.identity else mark,
+        fingerprint=mark,
+        arguments=guard.vault.lock(codec.dumps(guard.vault.shown(arguments.plain, declared.redact))),
+        operation_id=operation_id,
+        owner=host.this_process(),
+        lease=guard.lease,
+        key=key,
+        scope=place.scope if kind is not KeyKind.RANDOM else "",
+        run_id=place.run.run_id if place.run else "",
+        run_entry=place.run.entry if place.run else 0,
+        identity_declared=declared.identity is not None,
+        step=options.step or "",
+        message=options.message,
+        sibling=options.sibling,
+        by_model=options.by_model,
+        despite=options.despite,
+        while_unknown=declared.while_unknown,
+        untold=declared.untold,
+        entry=place.memory,
+    )
+
+
+def _key(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: Place) -> tuple[KeyKind, str]:
+    """The first that exists: a business key, the place in a run or call, a step, a fresh random key."""
+    parts = _business_parts(bound, arguments)
+    declared = bound.tool.checked.options
+    if parts is not None:
+        scope = place.run.scope if declared.key_scope == "run" and place.run else None
+        return KeyKind.BUSINESS, business_key(guard.tenant, bound.tool.name, parts, scope)
+    if place.scope:
+        return KeyKind.SCOPED, ""
+    if bound.options.step:
+        return KeyKind.STEP, business_key(guard.tenant, bound.tool.name, (bound.options.step,), "step")
+    return KeyKind.RANDOM, random_key(os.urandom(16), tool=bound.tool.name)
+
+
+def _business_parts(bound: BoundCall[Any], arguments: Arguments) -> tuple[str, ...] | None:
+    declared = bound.tool.checked.options
+    if bound.options.key is not None:
+        return ("given", bound.options.key)
+    if callable(declared.key):
+        made = declared.key(**arguments.given)
+        if not isinstance(made, str) or not made:
+            raise ValueError("key= gave no text: a key made of nothing would make all such calls the same one")
+        return ("made", made)
+    return template_parts(declared.key, arguments.plain) if declared.key is not None else None

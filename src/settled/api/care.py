@@ -1,0 +1,133 @@
+"""Settling from outside of a call: reconciliation in bulk, a person's verdict, a look."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from settled.api import making, secrets
+from settled.api.tool import declare
+from settled.core.answer import from_record
+from settled.core.settle import settle
+from settled.core.settling import Adopt, Refused, Resolve
+from settled.core.states import State
+from settled.drivers import aio, sync
+from settled.errors import DeclarationError, JournalError
+from settled.ports import CallQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from settled.api.guard import Guard
+    from settled.api.result import Result
+    from settled.api.tool import Tool
+    from settled.core.call import Call
+    from settled.core.settling import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """What a reconciliation did. ``left`` calls are still unknown and stand in the queue."""
+
+    orphans: int = 0
+    happened: int = 0
+    did_not_happen: int = 0
+    left: int = 0
+
+    def plus(self, state: State) -> Reconciled:
+        """Count one call by where it stands now."""
+        if state is State.SUCCEEDED:
+            return replace(self, happened=self.happened + 1)
+        if state is State.UNKNOWN:
+            return replace(self, left=self.left + 1)
+        return replace(self, did_not_happen=self.did_not_happen + 1)
+
+
+def reconcile(guard: Guard, limit: int) -> Reconciled:
+    """Adopt orphans, then settle each unknown call by its tool's probe. Makes no attempt."""
+    counts = Reconciled(orphans=_adopt(guard, limit))
+    for call in _unknown(guard, limit):
+        counts = counts.plus(settle_one(guard, call).state)
+    return counts
+
+
+async def areconcile(guard: Guard, limit: int) -> Reconciled:
+    """Like ``reconcile``, without blocking the loop."""
+    counts = Reconciled(orphans=await asyncio.to_thread(_adopt, guard, limit))
+    for call in await asyncio.to_thread(lambda: list(_unknown(guard, limit))):
+        tool = guard.tools.get(call.tool)
+        settled = call
+        if tool is not None:
+            flow = settle(call, tool.checked.policy, 0.0)
+            settled = await aio.drive(flow, aio.Hand(making.make_binding(guard, tool, None), guard.floor))
+        counts = counts.plus(settled.state)
+    return counts
+
+
+def settle_one(guard: Guard, call: Call, patience: float = 0.0) -> Call:
+    """Settle one unknown call by its tool's probe, waiting at most ``patience`` seconds for proof."""
+    tool = guard.tools.get(call.tool)
+    if tool is None:
+        return call
+    return sync.drive(settle(call, tool.checked.policy, patience), making.make_binding(guard, tool, None), guard.floor)
+
+
+def _adopt(guard: Guard, limit: int) -> int:
+    orphans = guard.journal.find(CallQuery(lease_over=True, limit=limit))
+    return sum(adopted is not None and adopted.state is not State.PROCESSING for adopted in map(_adopted(guard), orphans))
+
+
+def _adopted(guard: Guard) -> Any:
+    return lambda call: guard.journal.perform(Adopt(call.operation_id))
+
+
+def _unknown(guard: Guard, limit: int) -> Iterator[Call]:
+    yield from guard.journal.find(CallQuery(states=(State.UNKNOWN,), limit=limit))
+
+
+def resolve(  # noqa: PLR0913 - a person's verdict is spelt out
+    guard: Guard,
+    operation_id: str,
+    verdict: Verdict,
+    *,
+    by: str,
+    reason: str,
+    result: object,
+    then: Literal["rerun", "fail"],
+    force: bool,
+) -> Result[Any]:
+    """Take a person's verdict. Raises ``DeclarationError`` if it cannot be taken."""
+    if verdict not in ("happened", "did_not_happen", "hold"):
+        raise DeclarationError(f"{verdict!r} is no verdict: happened, did_not_happen or hold")
+    if not by.strip() or not reason.strip():
+        raise DeclarationError("a verdict needs a name (by=) and a reason (reason=)")
+    call = guard.journal.get(operation_id)
+    if call is None:
+        raise DeclarationError(f"no call has the operation id {operation_id!r}")
+    data, note = making.encoder(guard, tool_of(guard, call))(result) if verdict == "happened" and result is not None else (None, "")
+    reply = guard.journal.perform(
+        Resolve(operation_id, verdict, secrets.clean(by), secrets.clean(reason), then, data, note, force, call.epoch)
+    )
+    if isinstance(reply, Refused):
+        raise DeclarationError(f"{operation_id}: {reply.why}")
+    guard.floor.presence.wake(operation_id)
+    return making.to_result(guard, tool_of(guard, reply), from_record(reply))
+
+
+def look(guard: Guard, operation_id: str) -> Result[Any] | None:
+    """Return how a recorded call stands."""
+    call = guard.journal.get(operation_id)
+    return None if call is None else making.to_result(guard, tool_of(guard, call), from_record(call))
+
+
+def tool_of(guard: Guard, call: Call) -> Tool[Any, Any]:
+    """Return the call's tool; a stand-in without types where the guard does not know it."""
+    return guard.tools.get(call.tool) or declare(_stand_in, {"name": call.tool})
+
+
+def _stand_in() -> Any:
+    raise JournalError("this process does not know the tool")
+
+
+__all__ = ["Reconciled", "look", "reconcile", "resolve", "settle_one", "tool_of"]

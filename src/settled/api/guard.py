@@ -1,0 +1,298 @@
+"""The front door: a guard, its tools, its runs. The only place where the parts are put together."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from settled.api import care, making
+from settled.api.bound import BoundCall
+from settled.api.opening import open_journal
+from settled.api.run import Run, _in_loop, current_run
+from settled.api.schema import numbers
+from settled.api.tool import SyncTool, Tool, by_model, declare
+from settled.api.vault import Vault
+from settled.core.breaker import Breaker
+from settled.core.budget import Pool, Pools, RetryBudget, RunBudget
+from settled.core.invalid import InvalidStreak
+from settled.core.strict_json import InvalidJson, parse_object
+from settled.core.threshold import BreakerPolicy
+from settled.drivers import aio, sync
+from settled.drivers.floor import Floor
+from settled.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from types import TracebackType
+
+    from settled.api.care import Reconciled
+    from settled.api.result import Result
+    from settled.api.tool import Declare
+    from settled.core.ask import Ask
+    from settled.core.settling import Verdict
+    from settled.ports import Journal, Sink
+
+T = TypeVar("T")
+
+
+class Guard:
+    """Guards tools: every call of theirs ends settled. A sync and an async context manager.
+
+    Args:
+        journal: address (``sqlite:///agent.db``, ``memory://``) or a journal; else ``SETTLED_JOURNAL``.
+        tenant: whose data it is; keys of two tenants never meet.
+        agent: the loop that makes the calls.
+        retries: retries of all calls of this guard, of its whole life.
+        breaker: a breaker over all tools together; none by default (each tool has its own).
+        alerts: called with each event that wants attention; must neither raise nor block.
+        lease: seconds that a claim lives unless it is renewed.
+        encryption_key: Fernet key (or several, newest first): arguments and results are kept encrypted.
+        journal_id, must_exist: refuse another journal, or a missing one, instead of starting anew.
+        largest_result: bytes of one result that are kept at the most.
+
+    Raises:
+        DeclarationError: an option that cannot work. JournalError: the journal cannot be used.
+    """
+
+    def __init__(  # noqa: PLR0913 - all keyword-only
+        self,
+        journal: str | Journal | None = None,
+        *,
+        tenant: str = "",
+        agent: str = "",
+        retries: RetryBudget | None = None,
+        breaker: BreakerPolicy | None = None,
+        alerts: Sink | Sequence[Sink] = (),
+        lease: float = 30.0,
+        encryption_key: str | bytes | Sequence[str | bytes] | None = None,
+        journal_id: str | None = None,
+        must_exist: bool = False,
+        largest_result: int = 16 * 2**20,
+        **journal_options: Any,
+    ) -> None:
+        if not lease > 0:
+            raise DeclarationError(f"lease must be a number of seconds above 0, not {lease!r}: a lease of 0 protects nothing")
+        self.tenant, self.agent, self.lease, self.largest_result = tenant, agent, lease, largest_result
+        self.vault = Vault(encryption_key)
+        self.journal, spill = _opened(journal, journal_id=journal_id, must_exist=must_exist, **journal_options)
+        self.floor = Floor(self.journal, spill, lease=lease, sinks=[alerts] if callable(alerts) else list(alerts))
+        self.floor.keeper.chores += [self.journal.seal, self._bring_spill, self._keep_breakers]
+        self.tools: dict[str, Tool[Any, Any]] = {}
+        self._session = RunBudget(retries, scope="session") if retries else None
+        self._own_breaker = Breaker(f"guard:{agent}", breaker) if breaker else None
+        self._breakers: dict[str, tuple[Breaker, ...]] = {}
+        self._pools: dict[str, Pools] = {}
+        self._streak = InvalidStreak()
+        self._resets: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    # --- tools -----------------------------------------------------------------------------
+
+    def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Declare a tool: ``@guard.tool(effect="write", …)`` on ``def`` or ``async def``.
+
+        For the options see ``settled.api.options.Options``. Raises ``DeclarationError``.
+        """
+
+        def make(function: Callable[..., Any]) -> Any:
+            return self.add(declare(function, options))
+
+        return make if function is None else make(function)
+
+    def add(self, tool: Tool[Any, T]) -> Tool[Any, T]:
+        """Take in a tool that was declared elsewhere with ``settled.tool``."""
+        if not isinstance(tool, Tool):
+            raise DeclarationError(f"{tool!r} is no tool: declare it with @settled.tool(effect=…)")
+        if tool.guard is not None and tool.guard is not self:
+            raise DeclarationError(f"{tool.name} belongs to another guard")
+        if self.tools.get(tool.name, tool) is not tool:
+            raise DeclarationError(f"there is another tool {tool.name!r}: give one of them name=…")
+        secret_result = any(path.partition(".")[0] == "result" for path in tool.checked.options.redact)
+        if secret_result and not self.vault.encrypts:
+            raise DeclarationError(f"{tool.name}: a redacted result can only be kept encrypted: give Guard(encryption_key=…)")
+        tool.guard = self
+        self.tools[tool.name] = tool
+        return tool
+
+    def breakers_of(self, tool: Tool[Any, Any]) -> tuple[Breaker, ...]:
+        """Return the breakers that a call of ``tool`` must pass."""
+        found = self._breakers.get(tool.name)
+        if found is None:
+            with self._lock:
+                found = self._breakers.setdefault(tool.name, self._make_breakers(tool))
+        return found
+
+    def _make_breakers(self, tool: Tool[Any, Any]) -> tuple[Breaker, ...]:
+        policy = tool.checked.options.breaker
+        own = () if policy is None else (Breaker(f"tool:{tool.name}", BreakerPolicy() if policy == "default" else policy),)
+        return own if self._own_breaker is None else (*own, self._own_breaker)
+
+    def pools_of(self, tool: Tool[Any, Any]) -> Pools:
+        """Return the retry pools of this process that a call of ``tool`` draws on."""
+        found = self._pools.get(tool.name)
+        if found is None:
+            with self._lock:
+                found = self._pools.setdefault(tool.name, Pools(process=Pool(), session=self._session))
+        return found
+
+    def streak_of(self) -> InvalidStreak:
+        """Return the count of invalid calls of the run at work, or of the guard."""
+        run = current_run.get()
+        return self._streak if run is None or run.guard is not self else run.streak
+
+    # --- calls -----------------------------------------------------------------------------
+
+    def make(self, bound: BoundCall[T]) -> Result[T]:
+        """Make a bound call from plain code."""
+        if bound.tool.is_async:
+            if _in_loop():
+                raise DeclarationError(f"{bound.tool.name} is async: await {bound.tool.name}.acall(…)")
+            return asyncio.run(self.amake(bound))
+        prepared = making.prepare(self, bound)
+        if not isinstance(prepared, making.Prepared):
+            return prepared
+        answer = sync.make(prepared.life, prepared.binding, self.floor)
+        return making.finish(self, prepared, answer)
+
+    async def amake(self, bound: BoundCall[T]) -> Result[T]:
+        """Make a bound call from async code."""
+        prepared = making.prepare(self, bound)
+        if not isinstance(prepared, making.Prepared):
+            return prepared
+        answer = await aio.make(prepared.life, prepared.binding, self.floor)
+        return making.finish(self, prepared, answer)
+
+    def ask_of(self, bound: BoundCall[Any]) -> Ask | None:
+        """Return what a bound call would ask of the journal."""
+        prepared = making.prepare(self, bound)
+        return prepared.life.ask if isinstance(prepared, making.Prepared) else None
+
+    def bind(self, name: str, arguments: str | bytes | Mapping[str, Any], *, step: str | None = None) -> BoundCall[Any] | Result[Any]:
+        """Return the call that a model asks for; or the result that says why there is none."""
+        tool = self.tools.get(name)
+        if tool is None:
+            return making.unknown_tool(self, name)
+        try:
+            given = dict(arguments) if isinstance(arguments, Mapping) else numbers(parse_object(arguments))
+        except InvalidJson as error:
+            return making.invalid(self, by_model(BoundCall(tool), step), {"arguments": str(error)})
+        return by_model(BoundCall(tool, kwargs=given), step)
+
+    def dispatch(self, name: str, arguments: str | bytes | Mapping[str, Any], *, step: str | None = None) -> Result[Any]:
+        """Make the call that a model asks for: a tool's name, and JSON text or a mapping.
+
+        ``step`` names the call within its message (``"msg_7/2"``). Returns a ``Result`` for whatever
+        model or tool did wrong; raises only ``JournalError``.
+        """
+        bound = self.bind(name, arguments, step=step)
+        return bound.call() if isinstance(bound, BoundCall) else bound
+
+    async def adispatch(self, name: str, arguments: str | bytes | Mapping[str, Any], *, step: str | None = None) -> Result[Any]:
+        """Like ``dispatch``, from async code."""
+        bound = self.bind(name, arguments, step=step)
+        return await bound.acall() if isinstance(bound, BoundCall) else bound
+
+    def run(
+        self,
+        run_id: str,
+        *,
+        turn: str | None = None,
+        answered: Iterable[str] = (),
+        within: float | None = None,
+        retries: RetryBudget | None = None,
+    ) -> Run:
+        """Return a run, to be entered with ``with`` or ``async with``.
+
+        ``turn``: id of the user message that is worked on; ``answered``: steps whose answers the history
+        holds; ``within``: seconds for the whole run; ``retries``: the run's budget.
+        """
+        return Run(self, run_id, turn=turn, answered=tuple(answered), within=within, retries=retries)
+
+    # --- settling --------------------------------------------------------------------------
+
+    def reconcile(self, *, limit: int = 1000) -> Reconciled:
+        """Settle what can be settled: orphans, unknown calls with a probe, spilled evidence. Makes no attempt."""
+        self._bring_spill()
+        return care.reconcile(self, limit)
+
+    async def areconcile(self, *, limit: int = 1000) -> Reconciled:
+        """Like ``reconcile``, from async code."""
+        await asyncio.to_thread(self._bring_spill)
+        return await care.areconcile(self, limit)
+
+    def resolve(  # noqa: PLR0913 - a person's verdict is spelt out
+        self,
+        operation_id: str,
+        verdict: Verdict,
+        *,
+        by: str,
+        reason: str,
+        result: object = None,
+        then: Literal["rerun", "fail"] = "fail",
+        force: bool = False,
+    ) -> Result[Any]:
+        """Take a person's verdict on an unknown call; return how the call stands then.
+
+        ``then``: what follows from ``did_not_happen``. ``force``: also where it could still take effect;
+        such a verdict is marked as asserted. Raises ``DeclarationError`` if it cannot be taken.
+        """
+        return care.resolve(self, operation_id, verdict, by=by, reason=reason, result=result, then=then, force=force)
+
+    def look(self, operation_id: str) -> Result[Any] | None:
+        """Return how a recorded call stands, or ``None`` if there is none."""
+        return care.look(self, operation_id)
+
+    # --- chores and end --------------------------------------------------------------------
+
+    def _bring_spill(self) -> None:
+        self.floor.spill.drain(self.journal.perform)
+
+    def _keep_breakers(self) -> None:
+        now = self.floor.now()
+        breakers = {b.name: b for each in list(self._breakers.values()) for b in each}
+        if not breakers:
+            return
+        resets = self.journal.save_breakers({name: dict(b.snapshot(now)) for name, b in breakers.items()})
+        for name, count in resets.items():
+            if name in breakers and self._resets.get(name, count) != count:
+                breakers[name].reset()
+            self._resets[name] = count
+
+    def close(self) -> None:
+        """Let go of threads and files. Calls that run on detached are recorded as late evidence or spilled."""
+        self.floor.keeper.close()
+        self.journal.close()
+
+    def __enter__(self) -> Guard:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Guard:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await asyncio.to_thread(self.close)
+
+
+def _opened(journal: str | Journal | None, **options: Any) -> Any:
+    if journal is None or isinstance(journal, str):
+        return open_journal(journal, **options)
+    from settled.api.opening import MemorySpill  # noqa: PLC0415
+
+    return journal, MemorySpill()
+
+
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Declare a tool away from its guard; attach it with ``guard.add``. Options as for ``guard.tool``."""
+
+    def make(function: Callable[..., Any]) -> Any:
+        return declare(function, options)
+
+    return make if function is None else make(function)
+
+
+__all__ = ["Guard", "SyncTool", "tool"]

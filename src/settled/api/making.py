@@ -1,0 +1,220 @@
+"""Making one call: arguments in, machine and driver at work, ``Result`` out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from settled.api import secrets, words
+from settled.api.asking import Place, make_ask, place_of
+from settled.api.result import Earlier, Result
+from settled.api.schema import BadArguments
+from settled.core import codec
+from settled.core.answer import STATUS_OF, rejected
+from settled.core.invalid import signature
+from settled.core.keys import format_key
+from settled.core.machine import Life
+from settled.core.policy import Limits
+from settled.core.states import State
+from settled.current import CurrentCall
+from settled.drivers.floor import Binding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from settled.api.bound import BoundCall
+    from settled.api.guard import Guard
+    from settled.api.schema import Arguments
+    from settled.api.tool import Tool
+    from settled.core.answer import Answer
+    from settled.core.call import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call that can be driven."""
+
+    bound: BoundCall[Any]
+    life: Life
+    binding: Binding
+    place: Place
+
+
+def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
+    """Validate and bind; return what can be driven, or the result that says what is wrong."""
+    tool, place = bound.tool, place_of(guard)
+    try:
+        arguments = tool.schema.bind(bound.args, bound.kwargs)
+        ask = make_ask(guard, bound, arguments, place)
+    except BadArguments as error:
+        return invalid(guard, bound, error.fields)
+    except (ValueError, RecursionError) as error:
+        return invalid(guard, bound, {"arguments": secrets.clean(str(error))})
+    binding = make_binding(guard, tool, arguments)
+    budget = place.run.charge if place.run else None
+    life = Life(ask, tool.checked.policy, _limits(guard, bound, place), guard.floor.now(), budget=budget, clean=binding.clean)
+    return Prepared(bound, life, binding, place)
+
+
+def _limits(guard: Guard, bound: BoundCall[Any], place: Place) -> Limits:
+    deadline, within = place.deadline, bound.options.within
+    if within is not None:
+        own = guard.floor.now() + within
+        deadline = own if deadline is None else min(own, deadline)
+    return Limits(deadline, bound.options.wait)
+
+
+def make_binding(guard: Guard, tool: Tool[Any, Any], arguments: Arguments | None) -> Binding:
+    """Return what a driver needs to make a call of ``tool``; without arguments, to settle one."""
+    options = tool.checked.options
+    hidden = secrets.hidden(arguments.plain, options.redact) if arguments and options.redact else frozenset()
+    return Binding(
+        tool=tool.name,
+        policy=tool.checked.policy,
+        run=_runner(tool, arguments.given) if arguments else _not_to_be_run,
+        is_async=tool.is_async,
+        encode=encoder(guard, tool),
+        probe=_prober(guard, tool) if options.probe else None,
+        refresh=options.refresh,
+        breakers=guard.breakers_of(tool),
+        pools=guard.pools_of(tool),
+        key_for_tool=lambda key: format_key(key, options.key_format),
+        clean=lambda message: secrets.clean(message, hidden),
+    )
+
+
+def _runner(tool: Tool[Any, Any], given: dict[str, Any]) -> Callable[[], Any]:
+    names = tool.schema.call_parameters
+    if not names:
+        return lambda: tool.function(**given)
+
+    def run() -> Any:
+        from settled.current import current  # noqa: PLC0415
+
+        return tool.function(**given, **dict.fromkeys(names, current.get()))
+
+    return run
+
+
+def _not_to_be_run() -> Any:
+    raise AssertionError("settling never starts an attempt")
+
+
+def encoder(guard: Guard, tool: Tool[Any, Any]) -> Callable[[object], tuple[bytes | None, str]]:
+    """Return what turns a result of ``tool`` into what the journal keeps."""
+
+    def encode(value: object) -> tuple[bytes | None, str]:
+        data, note = tool.schema.encode(value)
+        if data is not None and len(data) > guard.largest_result:
+            return None, f"the result was not kept: {len(data)} bytes, digest {codec.digest(data)}"
+        return (None if data is None else guard.vault.lock(data)), note
+
+    return encode
+
+
+def _prober(guard: Guard, tool: Tool[Any, Any]) -> Callable[[Call], Any]:
+    probe = tool.checked.options.probe
+    assert probe is not None
+
+    def ask(call: Call) -> Any:
+        return probe(view(guard, tool, call))
+
+    return ask
+
+
+def view(guard: Guard, tool: Tool[Any, Any], call: Call) -> CurrentCall:
+    """Return what a probe may know of a recorded call."""
+    key = format_key(call.key, tool.checked.options.key_format)
+    arguments = codec.loads(guard.vault.unlock(call.arguments)) if call.arguments else {}
+    return CurrentCall(key, len(call.attempts), call.operation_id, None, arguments, call.first_intent.wall)
+
+
+def invalid(guard: Guard, bound: BoundCall[Any], fields: dict[str, str]) -> Result[Any]:
+    """Return the result for arguments that do not fit; nothing was recorded or executed."""
+    tool = bound.tool.name
+    mark = signature(tool, sorted(fields.items()))
+    step = guard.streak_of().failed(tool, mark, message=bound.options.message or None) if bound.options.by_model else "fix_arguments"
+    message = "; ".join(f"{name}: {why}" for name, why in fields.items())
+    guard.floor.tell("invalid", None, tool=tool, next=step)
+    return Result(tool=tool, status="invalid", reason="arguments", message=message, fields=fields, next=step, recorded=False)
+
+
+def finish(guard: Guard, prepared: Prepared, answer: Answer) -> Result[Any]:
+    """Turn the machine's answer into the caller's result."""
+    tool = prepared.bound.tool
+    if answer.status == "succeeded" and prepared.bound.options.by_model:
+        guard.streak_of().succeeded(tool.name)
+    return to_result(guard, tool, answer, prepared.life)
+
+
+def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | None = None) -> Result[Any]:
+    """Decode the value and choose the words."""
+    call = answer.call
+    value, available = _value(guard, tool, answer)
+    ask = life.ask if life else None
+    replayed = call is not None and not answer.fresh and (life is None or life.made == 0)
+    reworded = bool(replayed and call and ask and call.words != ask.words)
+    text = words.message(answer)
+    if reworded:
+        text += "; answered by the earlier call, whose words differ"
+    if not available and answer.status == "succeeded":
+        text += f"; {answer.note or 'its value was not kept'}"
+    earlier = (*answer.earlier, call) if answer.like and call and call not in answer.earlier else answer.earlier
+    return Result(
+        tool=tool.name,
+        status=answer.status,  # type: ignore[arg-type]  # the machine's words are the result's
+        reason=answer.reason,
+        value=value,
+        value_available=available,
+        replayed=replayed,
+        reworded=reworded,
+        disputed=bool(call and call.disputed),
+        asserted=bool(call and call.asserted),
+        retryable=words.may_retry(answer),
+        retry_after=_wait(guard, answer),
+        recorded=answer.recorded,
+        earlier=tuple(_earlier(guard, each, tool) for each in earlier),
+        operation_id=call.operation_id if call else "",
+        message=text,
+        next=words.next_step(answer),
+        attempts=answer.attempts,
+    )
+
+
+def _value(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> tuple[Any, bool]:
+    if answer.fresh:
+        return answer.value, True
+    call = answer.call
+    if call is None or call.result is None or call.state not in (State.SUCCEEDED, State.PARTIAL):
+        return None, False
+    try:
+        data = guard.vault.unlock(call.result)
+        return (codec.loads(data) if call.state is State.PARTIAL else tool.schema.decode(data, call.note)), True
+    except ValueError:
+        return None, False
+
+
+def _wait(guard: Guard, answer: Answer) -> float | None:
+    if answer.call is not None and answer.call.not_before is not None:
+        return max(0.0, answer.call.not_before - guard.journal.now().wall)
+    return answer.retry_after
+
+
+def _earlier(guard: Guard, call: Call, tool: Tool[Any, Any]) -> Earlier:
+    try:
+        arguments = codec.loads(guard.vault.unlock(call.arguments)) if call.arguments else None
+    except ValueError:
+        arguments = None
+    shown = secrets.redact(arguments, tool.checked.options.redact) if isinstance(arguments, dict) else arguments
+    return Earlier(call.operation_id, STATUS_OF[call.state], shown)  # type: ignore[arg-type]
+
+
+def unknown_tool(guard: Guard, name: str) -> Result[Any]:
+    """Return the result for a tool that does not exist; a near name is never taken for it."""
+    known = ", ".join(sorted(guard.tools)) or "none"
+    step = guard.streak_of().failed(name, f"{name}: unknown tool")
+    message = f"there is no tool {name!r}; the tools are: {known}"
+    return Result(tool=name, status="invalid", reason="unknown_tool", message=message, next=step, recorded=False)
+
+
+__all__ = ["Prepared", "finish", "invalid", "make_binding", "prepare", "rejected", "to_result", "unknown_tool"]

@@ -1,0 +1,58 @@
+"""From a journal's address to a journal, with its spill file."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from settled import host
+from settled.errors import DeclarationError
+from settled.journals.memory import MemoryJournal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from settled.core.late import Evidence
+    from settled.ports import Journal, SpillFile
+
+VARIABLE = "SETTLED_JOURNAL"
+_LATER = {"postgresql": "PostgreSQL", "postgres": "PostgreSQL", "redis": "Redis", "rediss": "Redis"}
+
+
+class MemorySpill:
+    """Spilled evidence of a journal that lives in memory."""
+
+    def __init__(self) -> None:
+        self._kept: list[Evidence] = []
+
+    def keep(self, evidence: Evidence) -> None:
+        """Keep it."""
+        self._kept.append(evidence)
+
+    def drain(self, take: Callable[[Evidence], None]) -> int:
+        """Hand over what is kept."""
+        kept, self._kept = self._kept, []
+        for done, evidence in enumerate(kept):
+            try:
+                take(evidence)
+            except Exception:
+                self._kept = kept[done:] + self._kept
+                raise
+        return len(kept)
+
+
+def open_journal(address: str | None, **options: Any) -> tuple[Journal, SpillFile]:
+    """Open the journal at ``address``, or at the one that the environment names."""
+    url = address or os.environ.get(VARIABLE)
+    if not url:
+        raise DeclarationError(f"no journal: give Guard('sqlite:///agent.db') an address, or set {VARIABLE}")
+    scheme = url.partition(":")[0]
+    if scheme == "memory":
+        return MemoryJournal(host.now), MemorySpill()
+    if scheme == "sqlite":
+        from settled.journals.sqlite import open_sqlite  # noqa: PLC0415 - sqlite3 is loaded only when it is used
+
+        return open_sqlite(url, **options)
+    if scheme in _LATER:
+        raise DeclarationError(f"this release has no {_LATER[scheme]} journal; it has sqlite:///path.db and memory://")
+    raise DeclarationError(f"{url!r} is no journal's address: write sqlite:///agent.db (relative), sqlite:////abs.db or memory://")

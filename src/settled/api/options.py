@@ -1,0 +1,202 @@
+"""What a tool declares, checked when it is declared: a mistake is named with what to write instead."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from settled.core.backoff import Backoff
+from settled.core.keys import KEY_FORMATS, template_roots
+from settled.core.loosening import Rules, nearest
+from settled.core.model import Effect, Terms
+from settled.core.policy import Policy
+from settled.core.threshold import BreakerPolicy
+from settled.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from settled.api.schema import Schema
+    from settled.core.policy import Classify
+
+EffectName = Literal["read", "idempotent", "deduplicated", "write"]
+ASYNC_TIMEOUT = 60.0
+"""Seconds of one attempt of an async tool, where none is declared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of ``guard.tool``; all times are seconds."""
+
+    name: str | None = None
+    effect: EffectName | None = None
+    key: str | Callable[..., str] | None = None
+    key_format: str = "text"
+    key_scope: Literal["tenant", "run"] = "tenant"
+    identity: Sequence[str] | None = None
+    canonical: Mapping[str, Any] | None = None
+    probe: Callable[..., Any] | None = None
+    max_request_lifetime: float | None = None
+    max_attempt_lifetime: float | None = None
+    not_executed: type[BaseException] | tuple[type[BaseException], ...] = ()
+    timeout: float | None | Literal["default"] = "default"
+    attempts: int = 3
+    retry: Backoff = field(default_factory=Backoff)
+    breaker: BreakerPolicy | None | Literal["default"] = "default"
+    classify: Classify | None = None
+    verify: Callable[[Any], bool] | None = None
+    refresh: Callable[[], Any] | None = None
+    redact: Sequence[str] = ()
+    retention: float | None = 72 * 3600.0
+    remote_retention: float | None = None
+    remote_errors: Literal["", "stored"] = ""
+    while_unknown: Literal["identity", "any", "allow"] = "identity"
+    untold: Literal["tell", "block"] = "tell"
+    version: str = ""
+    record: bool | None = None
+    """Whether reads outside of runs are recorded too; all else always is."""
+
+
+def read_options(given: Mapping[str, Any]) -> Options:
+    """Make options of keyword arguments. Raises ``DeclarationError`` for a name that does not exist."""
+    known = {f.name for f in fields(Options)}
+    for name in given:
+        if name not in known:
+            raise DeclarationError(f"there is no option {name!r}{nearest(name, known)}")
+    return Options(**given)
+
+
+class Checked:
+    """Options that fit their function, in the forms that calls need."""
+
+    def __init__(self, options: Options, schema: Schema, *, is_async: bool) -> None:
+        self.options, self.name = options, schema.name
+        self.effect = self._effect()
+        self.timeout = self._timeout(is_async=is_async)
+        self.rules = self._rules(schema)
+        self._check_probe()
+        self._check_numbers()
+        self._check_names(schema)
+        self._check_key(schema)
+        self.policy = self._policy(is_async=is_async)
+
+    def _refuse(self, what: str) -> DeclarationError:
+        return DeclarationError(f"{self.name}: {what}")
+
+    def _effect(self) -> Effect:
+        effect = self.options.effect
+        allowed = ("read", "idempotent", "deduplicated", "write")
+        if effect is not None and effect not in allowed:
+            raise self._refuse(f"effect={effect!r} is none of {', '.join(allowed)}{nearest(str(effect), allowed)}")
+        if effect == "deduplicated" and self.options.remote_retention is None:
+            raise self._refuse(
+                "a deduplicated tool needs remote_retention=<seconds>, how long the other side surely remembers a key"
+            )
+        return Effect(effect or "write")
+
+    def _timeout(self, *, is_async: bool) -> float | None:
+        if self.options.timeout == "default":
+            return ASYNC_TIMEOUT if is_async else None
+        return self.options.timeout
+
+    def _rules(self, schema: Schema) -> Rules | None:
+        if not self.options.canonical:
+            return None
+        try:
+            rules = Rules.parse(self.options.canonical)
+            rules.check_roots(schema.parameters)
+        except ValueError as error:
+            raise self._refuse(f"canonical: {error}") from error
+        return rules
+
+    def _check_probe(self) -> None:
+        o = self.options
+        if o.probe is None:
+            return
+        if self.effect is Effect.READ:
+            raise self._refuse("a read changes nothing, so there is nothing to probe: leave probe out")
+        if not callable(o.probe):
+            raise self._refuse("probe must be a function that takes the call and returns what happened")
+        if o.max_request_lifetime is None:
+            raise self._refuse(
+                "a probe needs max_request_lifetime=<seconds from sending to the last moment at which a request can "
+                "still take effect>; without it a negative answer proves nothing"
+            )
+
+    def _check_numbers(self) -> None:
+        o = self.options
+        seconds = ("max_request_lifetime", "max_attempt_lifetime", "retention", "remote_retention")
+        values: dict[str, Any] = {name: getattr(o, name) for name in seconds} | {"timeout": self.timeout}
+        for name, value in values.items():
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+                raise self._refuse(f"{name} must be a number of seconds, not {value!r}")
+        if self.timeout == 0:
+            raise self._refuse("timeout=0 leaves no time for an attempt; None means no limit")
+        if isinstance(o.attempts, bool) or not isinstance(o.attempts, int) or o.attempts < 1:
+            raise self._refuse(f"attempts must be a whole number of at least 1, not {o.attempts!r}")
+
+    def _check_names(self, schema: Schema) -> None:
+        o = self.options
+        for option, names in (("identity", o.identity or ()), ("redact", o.redact)):
+            if isinstance(names, str):
+                raise self._refuse(f"{option} must be a sequence of names: {option}=({names!r},)")
+            for name in names:
+                root = name.partition(".")[0].removesuffix("[]")
+                if root not in schema.parameters and not (option == "redact" and root == "result"):
+                    raise self._refuse(f"{option}: there is no parameter {root!r}{nearest(root, schema.parameters)}")
+        if o.key_format not in KEY_FORMATS:
+            raise self._refuse(f"key_format={o.key_format!r} is none of {', '.join(KEY_FORMATS)}")
+        self._check_choice("while_unknown", o.while_unknown, ("identity", "any", "allow"))
+        self._check_choice("untold", o.untold, ("tell", "block"))
+        self._check_choice("key_scope", o.key_scope, ("tenant", "run"))
+        self._check_choice("remote_errors", o.remote_errors, ("", "stored"))
+
+    def _check_choice(self, option: str, value: str, allowed: tuple[str, ...]) -> None:
+        if value not in allowed:
+            raise self._refuse(f"{option}={value!r} is none of {', '.join(repr(each) for each in allowed)}")
+
+    def _check_key(self, schema: Schema) -> None:
+        key = self.options.key
+        if key is None or callable(key):
+            return
+        try:
+            roots = template_roots(key)
+        except ValueError as error:
+            raise self._refuse(f"key: {error}") from error
+        for root in roots:
+            if root not in schema.parameters:
+                raise self._refuse(f"key: there is no parameter {root!r}{nearest(root, schema.parameters)}")
+
+    def _policy(self, *, is_async: bool) -> Policy:
+        o = self.options
+        not_executed = o.not_executed if isinstance(o.not_executed, tuple) else (o.not_executed,)
+        for kind in not_executed:
+            if not (inspect.isclass(kind) and issubclass(kind, BaseException)):
+                raise self._refuse(f"not_executed takes exception classes, not {kind!r}")
+        return Policy(
+            terms=Terms(
+                effect=self.effect,
+                declared=o.effect is not None,
+                version=o.version,
+                lifetime=o.max_request_lifetime,
+                attempt_lifetime=o.max_attempt_lifetime,
+                timeout=self.timeout,
+                remote_retention=o.remote_retention,
+                remote_errors=o.remote_errors,
+                retention=o.retention,
+                probed=o.probe is not None,
+            ),
+            attempts=o.attempts,
+            timeout=self.timeout,
+            interruptible=is_async or self.timeout is not None,
+            backoff=o.retry,
+            not_executed=not_executed,
+            classify=o.classify,
+            verify=o.verify,
+            refresh=o.refresh is not None,
+            probe=o.probe is not None,
+        )

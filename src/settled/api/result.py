@@ -1,0 +1,122 @@
+"""What a caller gets: one value that says what happened, what it means, and what to do next."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+from settled import errors
+
+T_co = TypeVar("T_co", covariant=True)
+
+Status = Literal[
+    "succeeded", "failed", "not_done", "partial", "unknown", "in_progress", "awaiting_approval", "refused",
+    "compensating", "compensated", "expired", "conflict", "invalid", "rejected",
+]  # fmt: skip
+Next = Literal["done", "fix_arguments", "wait", "ask_again", "ask_human", "repair_prompt", "give_up"]
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A call that this tool has already made, as a model or a person should see it."""
+
+    operation_id: str
+    status: Status
+    arguments: Any
+    """Redacted where the tool says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result(Generic[T_co]):
+    """The outcome of one call.
+
+    ``status`` says what is known; ``succeeded`` means that the effect happened, ``failed`` and
+    ``not_done`` that it is proved that it did not (or that a named person said so: ``asserted``).
+    """
+
+    tool: str
+    status: Status
+    reason: str = ""
+    """A short, stable word: ``http_503``, ``breaker_open``, ``untold_before`` …"""
+    value: T_co | None = None
+    value_available: bool = True
+    """False if it succeeded but its value was not kept."""
+    replayed: bool = False
+    """Answered from the record; nothing was executed for this ask."""
+    reworded: bool = False
+    """Answered by a call with the same identity and other words."""
+    disputed: bool = False
+    asserted: bool = False
+    retryable: bool = False
+    retry_after: float | None = None
+    """Seconds."""
+    recorded: bool = True
+    """Whether the outcome is on record."""
+    earlier: tuple[Earlier, ...] = ()
+    operation_id: str = ""
+    message: str = ""
+    """Safe to show to a model: no secrets, no stack."""
+    fields: dict[str, str] = field(default_factory=dict)
+    """Argument -> what is wrong with it."""
+    next: Next = "done"
+    attempts: int = 0
+    """Attempts on record, of all owners."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call succeeded."""
+        return self.status == "succeeded"
+
+    def unwrap(self) -> T_co:
+        """Return the value, or raise the ``CallError`` that fits the status."""
+        if self.ok and self.value_available:
+            return self.value  # type: ignore[return-value]  # None is a value of T when the tool returns None
+        raise _ERRORS.get(self.status, errors.CallError)(self) if not self.ok else errors.ResultUnavailable(self)
+
+    def for_model(self) -> str:
+        """Return short JSON for a model: what happened, and what to do next."""
+        facts: dict[str, Any] = {"status": self.status}
+        if self.ok:
+            facts["result"] = self.value if self.value_available else "done; the value was not kept"
+        said = {"message": self.message if not self.ok or self.replayed else "", "next": "" if self.ok else self.next}
+        facts |= {name: text for name, text in said.items() if text}
+        if self.fields:
+            facts["fields"] = self.fields
+        if self.retry_after is not None:
+            facts["retry_after_seconds"] = round(self.retry_after, 1)
+        if self.earlier:
+            facts["earlier_calls"] = [
+                {"operation_id": e.operation_id, "status": e.status, "arguments": e.arguments} for e in self.earlier
+            ]
+        if self.operation_id and not self.ok:
+            facts["operation_id"] = self.operation_id
+        return json.dumps(facts, default=_plain, ensure_ascii=True)
+
+
+def _plain(value: object) -> Any:
+    dump = getattr(value, "model_dump", None)
+    if dump is not None:
+        return dump(mode="json")
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: getattr(value, name) for name in value.__dataclass_fields__}
+    if isinstance(value, set | frozenset | tuple):
+        return list(value)
+    return str(value)
+
+
+_ERRORS: dict[str, type[errors.CallError]] = {
+    "failed": errors.CallFailed,
+    "not_done": errors.CallNotDone,
+    "partial": errors.CallPartial,
+    "unknown": errors.CallUnknown,
+    "in_progress": errors.CallInProgress,
+    "conflict": errors.CallConflict,
+    "rejected": errors.CallRejected,
+    "invalid": errors.InvalidArguments,
+    "awaiting_approval": errors.CallInProgress,
+    "refused": errors.CallRefused,
+    "compensating": errors.CallRefused,
+    "compensated": errors.CallRefused,
+    "expired": errors.CallRefused,
+}

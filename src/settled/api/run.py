@@ -1,0 +1,133 @@
+"""A run: one task of an agent, with its budgets, its deadline, and what its calls answer when it is entered again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, Token, copy_context
+from typing import TYPE_CHECKING, Any
+
+from settled.core.claim import Reserve
+from settled.core.entry import Entry
+from settled.core.invalid import InvalidStreak
+from settled.core.progress import Charge
+from settled.core.runs import EnterRun, scope_of_run
+from settled.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from settled.api.bound import BoundCall
+    from settled.api.guard import Guard
+    from settled.core.budget import RetryBudget
+
+current_run: ContextVar[Run | None] = ContextVar("settled_run", default=None)
+MOST_THREADS = 32
+
+
+class Run:
+    """Made by ``guard.run(…)``; a sync and an async context manager.
+
+    Entering a run again (after a crash, for a retry, for the next message) answers from what earlier
+    entries did. Attributes: ``run_id``; ``entry``, its number; ``deadline`` on ``time.monotonic()``.
+    """
+
+    def __init__(  # noqa: PLR0913 - the options of a run
+        self,
+        guard: Guard,
+        run_id: str,
+        *,
+        turn: str | None,
+        answered: Sequence[str],
+        within: float | None,
+        retries: RetryBudget | None,
+    ) -> None:
+        if not run_id or not isinstance(run_id, str):
+            raise DeclarationError("a run needs an id that stays the same when it is started again: guard.run('trip-42')")
+        if within is not None and within < 0:
+            raise DeclarationError(f"within must be a number of seconds from 0 on, not {within!r}")
+        self.guard, self.run_id, self.turn = guard, run_id, turn
+        self.scope = scope_of_run(guard.tenant, run_id)
+        self.memory = Entry()
+        self.deadline: float | None = None
+        self.charge = Charge(run_id, retries) if retries is not None else None
+        self.streak = InvalidStreak()
+        self._answered, self._within = tuple(answered), within
+        self._token: Token[Run | None] | None = None
+        self._messages = 0
+
+    @property
+    def entry(self) -> int:
+        """Number of this entry, from 1 on."""
+        return self.memory.no
+
+    def _enter(self) -> EnterRun:
+        if self._token is not None:
+            raise DeclarationError(f"run {self.run_id!r} is already entered; make a new one with guard.run(…)")
+        self.deadline = None if self._within is None else time.monotonic() + self._within
+        return EnterRun(self.run_id, self.guard.tenant, self.turn, self._answered)
+
+    def _entered(self, memory: Entry) -> Run:
+        self.memory = memory
+        self._token = current_run.set(self)
+        return self
+
+    def _leave(self) -> None:
+        if self._token is not None:
+            current_run.reset(self._token)
+            self._token = None
+
+    def __enter__(self) -> Run:
+        return self._entered(self.guard.journal.perform(self._enter()))
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._leave()
+
+    async def __aenter__(self) -> Run:
+        return self._entered(await self.guard.journal.aperform(self._enter()))
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._leave()
+
+    def untold(self) -> list[str]:
+        """Operation ids of calls of this run whose outcome this entry was not given."""
+        calls = (self.guard.journal.get(operation_id) for operation_id in self.memory.open)
+        return [call.operation_id for call in calls if call is not None and self.memory.untold(call)]
+
+    def gather(self, *calls: BoundCall[Any]) -> Any:
+        """Make calls side by side; return their ``Result``\\ s in input order (an awaitable in async code).
+
+        Each call settles on its own: a failure of one never loses another's result. All are matched to
+        earlier calls before any is made.
+        """
+        for call in calls:
+            if not hasattr(call, "as_sibling"):
+                raise DeclarationError("gather takes bound calls: run.gather(tool.bind(x=1), tool.bind(x=2))")
+        self._messages += 1
+        message = f"gather/{self.entry}/{self._messages}"
+        bound = [call.as_sibling(message, place) for place, call in enumerate(calls)]
+        return self._agather(bound) if _in_loop() else self._gather(bound)
+
+    def _gather(self, bound: list[BoundCall[Any]]) -> list[Any]:
+        self.guard.journal.perform(Reserve(self._asks(bound)))
+        with ThreadPoolExecutor(min(MOST_THREADS, max(1, len(bound))), "settled-gather") as threads:
+            futures = [threads.submit(copy_context().run, call.call) for call in bound]
+            return [future.result() for future in futures]
+
+    async def _agather(self, bound: list[BoundCall[Any]]) -> list[Any]:
+        await self.guard.journal.aperform(Reserve(self._asks(bound)))
+        return list(await asyncio.gather(*(call.acall() for call in bound)))
+
+    @staticmethod
+    def _asks(bound: list[BoundCall[Any]]) -> list[Any]:
+        return [ask for call in bound if (ask := call.ask()) is not None]
+
+
+def _in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,197 @@
+"""A tool's signature as a schema: arguments bound and validated before anything else, results typed."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError, create_model
+
+from settled.core import codec
+from settled.current import CurrentCall
+from settled.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+RAW = "the result does not fit the declared type; it was kept as it came"
+_PLAIN = frozenset({str, int, float, bool, bytes, type(None), Decimal})
+
+
+class BadArguments(ValueError):  # noqa: N818 - the name says what is wrong
+    """The arguments do not fit; ``fields`` says where and why, without repeating values."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{name}: {why}" for name, why in fields.items()))
+        self.fields = dict(fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of one call, three times."""
+
+    given: dict[str, Any]
+    """As the function takes them, defaults filled in."""
+    plain: dict[str, Any]
+    """As plain data, for digests and the record."""
+    defaults: Mapping[str, Any]
+    """Plain defaults: what equals its default counts in no digest."""
+
+
+class Schema:
+    """What a function takes and gives."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self.name = name
+        self.signature = inspect.signature(function)
+        hints = _hints(function)
+        self.call_parameters = tuple(n for n, hint in hints.items() if hint is CurrentCall and n != "return")
+        self.returns = hints.get("return", Any)
+        self._hints = hints
+        self._model = self._build()
+        self.parameters = tuple(self._model.model_fields)
+        self._result = _adapter(self.returns)
+
+    def _build(self) -> type[BaseModel]:
+        fields: dict[str, Any] = {}
+        for name, parameter in self.signature.parameters.items():
+            if name in self.call_parameters:
+                continue
+            if parameter.kind is parameter.VAR_POSITIONAL or parameter.kind is parameter.POSITIONAL_ONLY:
+                raise DeclarationError(f"{self.name}: parameter {name!r} must be one that can be given by name")
+            if parameter.kind is parameter.VAR_KEYWORD:
+                raise DeclarationError(f"{self.name}: write **{name} out as named parameters, so that they can be checked")
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[name] = (self._hints.get(name, Any), default)
+        config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, validate_default=False)
+        try:
+            return create_model(f"{self.name}_arguments", __config__=config, **fields)
+        except (PydanticUserError, NameError, TypeError) as error:
+            raise DeclarationError(f"{self.name}: the signature cannot be made a schema: {error}") from error
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """Plain values of the defaults."""
+        fields = self._model.model_fields
+        return {n: plain(f.default) for n, f in fields.items() if not f.is_required()}
+
+    def json_schema(self) -> dict[str, Any]:
+        """Return the JSON schema of the arguments, as a model should see it."""
+        return self._model.model_json_schema()
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
+        """Bind and validate. Raises ``BadArguments``."""
+        if args:
+            kwargs = self._by_name(args, kwargs)
+        try:
+            model = self._model.model_validate(kwargs)
+        except ValidationError as error:
+            raise BadArguments(_problems(error)) from None
+        given = {name: getattr(model, name) for name in self.parameters}
+        return Arguments(given, {name: plain(value) for name, value in given.items()}, self.defaults)
+
+    def _by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        if len(args) > len(self.parameters):
+            raise BadArguments({"arguments": f"takes {len(self.parameters)}, was given {len(args)}"})
+        named = dict(zip(self.parameters, args, strict=False))
+        twice = named.keys() & kwargs.keys()
+        if twice:
+            raise BadArguments(dict.fromkeys(sorted(twice), "given twice"))
+        return named | dict(kwargs)
+
+    def encode(self, value: object) -> tuple[bytes | None, str]:
+        """Return the encoding of a result and a note; ``None`` if it cannot be kept.
+
+        What would not come back equal in value and type is not kept: never a substitute.
+        """
+        if type(value) in _PLAIN and self._result is None:
+            return codec.dumps(value), ""
+        try:
+            data = self._dump(value)
+            back = self.decode(data)
+            if type(back) is type(value) and self._dump(back) == data:
+                return data, ""
+        except Exception as error:  # noqa: BLE001 - bookkeeping must never undo an effect
+            return self._raw(value, type(error).__name__)
+        return self._raw(value, "it does not come back the same")
+
+    @staticmethod
+    def _raw(value: object, why: str) -> tuple[bytes | None, str]:
+        """Keep what does not fit the annotation as it is, if it is plain."""
+        try:
+            return codec.dumps(value), RAW
+        except (ValueError, RecursionError):
+            return None, f"the result was not kept: {why}"
+
+    def _dump(self, value: object) -> bytes:
+        try:
+            return codec.dumps(value)
+        except codec.NotEncodable:
+            if self._result is None:
+                raise
+            return codec.dumps(self._result.dump_python(value, mode="python", warnings="error"))
+
+    def decode(self, data: bytes, note: str = "") -> Any:
+        """Return the value that ``encode`` kept. Raises ``ValueError`` if it cannot be had."""
+        value = codec.loads(data)
+        return value if self._result is None or note == RAW else self._result.validate_python(value)
+
+
+def plain(value: Any) -> Any:
+    """Return a validated argument as plain data; what has no plain form is left for the digest to refuse."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="python")
+    if type(value) is list or type(value) is tuple:
+        return type(value)(plain(item) for item in value)
+    if type(value) is dict:
+        return {key: plain(item) for key, item in value.items()}
+    if hasattr(type(value), "__dataclass_fields__"):
+        return {name: plain(getattr(value, name)) for name in type(value).__dataclass_fields__}
+    return value
+
+
+def numbers(value: Any) -> Any:
+    """Give a model's numbers the form that Python code expects: ``float`` wherever it is exact."""
+    if type(value) is Decimal:
+        near = float(value)
+        return near if Decimal(repr(near)) == value else value
+    if type(value) is list:
+        return [numbers(item) for item in value]
+    if type(value) is dict:
+        return {key: numbers(item) for key, item in value.items()}
+    return value
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise DeclarationError(f"{function!r}: an annotation cannot be resolved: {error}") from error
+
+
+def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
+    if annotation is Any or annotation is None:
+        return None
+    try:
+        return TypeAdapter(annotation, config=None)
+    except PydanticUserError:
+        return _lenient(annotation)
+
+
+def _lenient(annotation: Any) -> TypeAdapter[Any] | None:
+    try:
+        return TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
+    except PydanticUserError:
+        return None  # a type that pydantic cannot know: results are kept only if they are plain
+
+
+def _problems(error: ValidationError) -> dict[str, str]:
+    """Name what is wrong without repeating the input: it may hold secrets."""
+    rows = error.errors(include_url=False, include_input=False, include_context=False)
+    return {".".join(str(part) for part in row["loc"]) or "arguments": row["msg"] for row in rows}

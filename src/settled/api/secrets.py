@@ -1,0 +1,80 @@
+"""Keeping secrets off the record: declared paths, and what is known to look like a secret in messages."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+REDACTED = "[redacted]"
+_WORDS = r"(?:api[-_]?key|access[-_]?key|secret|token|passwo?r?d|passwd|pwd|authorization|credential|private[-_]?key|cookie|session)"
+_PATTERNS = (
+    (re.compile(r"(?i)\b(bearer|basic|digest|token)\s+[A-Za-z0-9._~+/=-]{6,}"), r"\1 " + REDACTED),
+    (re.compile(r"(?i)(://)[^/\s:@]*:[^/\s@]+@"), r"\1" + REDACTED + "@"),
+    (re.compile(rf"(?i)([\w-]*{_WORDS}[\w-]*[\"']?\s*[:=]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&}}\])]+)"), r"\1" + REDACTED),
+)
+LONGEST = 2000
+"""Characters of a message that are kept."""
+SHORTEST = 4
+"""Characters below which a declared secret is not searched for in messages: it would hit innocent text."""
+
+
+def redact(arguments: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments with what the paths name replaced."""
+    shown = dict(arguments)
+    for path in paths:
+        root, _, rest = path.partition(".")
+        name = root.removesuffix("[]")
+        if name in shown:
+            shown[name] = _replaced(shown[name], _steps(root, rest))
+    return shown
+
+
+def _steps(root: str, rest: str) -> list[str]:
+    each = ["[]"] if root.endswith("[]") else []
+    steps = [part for name in rest.split(".") if name for part in _split(name)]
+    return each + steps
+
+
+def _split(name: str) -> list[str]:
+    return [name.removesuffix("[]"), "[]"] if name.endswith("[]") else [name]
+
+
+def _replaced(value: Any, steps: list[str]) -> Any:
+    if not steps:
+        return REDACTED
+    if steps[0] == "[]":
+        return [_replaced(item, steps[1:]) for item in value] if isinstance(value, list | tuple) else REDACTED
+    if not isinstance(value, dict):
+        return REDACTED
+    return {key: _replaced(item, steps[1:]) if key == steps[0] else item for key, item in value.items()}
+
+
+def hidden(arguments: Mapping[str, Any], paths: Sequence[str]) -> frozenset[str]:
+    """Return the texts that the paths hide, so that messages can be searched for them."""
+    shown = redact(arguments, paths)
+    before, after = set(_texts(arguments)), set(_texts(shown))
+    return frozenset(text for text in before - after if len(text) >= SHORTEST)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple | set):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, str | int | float | bytes) and not isinstance(value, bool):
+        yield str(value)
+
+
+def clean(message: str, secrets: Iterable[str] = ()) -> str:
+    """Return a message fit to be kept and shown: without secrets, without control characters, bounded."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        message = message.replace(secret, REDACTED)
+    for pattern, replacement in _PATTERNS:
+        message = pattern.sub(replacement, message)
+    message = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in message)
+    return message if len(message) <= LONGEST else message[:LONGEST] + "…"

@@ -1,0 +1,161 @@
+"""Tools: a function, its schema, and how it is to be called."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from settled.api.bound import BoundCall, CallOptions
+from settled.api.options import Checked, Options, read_options
+from settled.api.schema import Schema
+from settled.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from settled.api.guard import Guard
+    from settled.api.result import Result
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Tool(Generic[P, T]):
+    """A guarded function. Made by ``@guard.tool`` or ``@settled.tool`` + ``guard.add``."""
+
+    is_async = False
+
+    def __init__(self, function: Callable[P, Any], options: Options) -> None:
+        self.function = function
+        self.name = options.name or getattr(function, "__name__", "") or type(function).__name__
+        self.schema = Schema(function, self.name)
+        self.checked = Checked(options, self.schema, is_async=self.is_async)
+        self.guard: Guard | None = None
+        functools.update_wrapper(self, function)
+
+    @property
+    def attached(self) -> Guard:
+        """The guard that this tool belongs to. Raises ``DeclarationError`` if there is none."""
+        if self.guard is None:
+            raise DeclarationError(f"{self.name} belongs to no guard yet: write guard.add({self.name})")
+        return self.guard
+
+    def json_schema(self) -> dict[str, Any]:
+        """Return the JSON schema of the arguments, to be shown to a model."""
+        return self.schema.json_schema()
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> BoundCall[T]:
+        """Return the call without making it."""
+        return BoundCall(self, args, kwargs)
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Result[T]:
+        """Make the call; return its ``Result``. Does not raise for what the tool did.
+
+        Raises ``JournalError`` if the journal cannot be used: then nothing was executed.
+        """
+        return BoundCall(self, args, kwargs).call()
+
+    async def acall(self, *args: P.args, **kwargs: P.kwargs) -> Result[T]:
+        """Make the call from async code; a sync tool runs in a thread, never on the loop."""
+        return await BoundCall(self, args, kwargs).acall()
+
+    def options(  # noqa: PLR0913 - all keyword-only
+        self,
+        *,
+        step: str | None = None,
+        key: str | None = None,
+        despite: str | Iterable[str] = (),
+        wait: float = 5.0,
+        within: float | None = None,
+    ) -> WithOptions[P, T]:
+        """Give one call what belongs to it and not to the tool.
+
+        ``step``: a name for the call that stays the same when it is made again. ``key``: a business key.
+        ``despite``: operation ids of calls in doubt that this one is not a repeat of. ``wait``: seconds to
+        wait for another owner's answer or for proof. ``within``: seconds for the whole call.
+        """
+        if key is not None and not key:
+            raise DeclarationError(f"{self.name}: an empty key would make all such calls the same one")
+        if wait < 0 or (within is not None and within < 0):
+            raise DeclarationError(f"{self.name}: wait and within are seconds from 0 on")
+        ids = frozenset({despite} if isinstance(despite, str) else despite)
+        return WithOptions(self, CallOptions(step=step, key=key, despite=ids, wait=wait, within=within))
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}: {self.checked.effect}>"
+
+
+class SyncTool(Tool[P, T]):
+    """A guarded ``def``."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Make the call; return its value, or raise the ``CallError`` that says why not."""
+        return BoundCall(self, args, kwargs).call().unwrap()
+
+
+class AsyncTool(Tool[P, T]):
+    """A guarded ``async def``."""
+
+    is_async = True
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> BoundCall[T]:
+        """Return the call; awaiting it makes it and gives its value, or raises why not."""
+        return BoundCall(self, args, kwargs)
+
+
+class WithOptions(Generic[P, T]):
+    """A tool with the options of one call."""
+
+    def __init__(self, tool: Tool[P, T], options: CallOptions) -> None:
+        self._tool, self._options = tool, options
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> BoundCall[T]:
+        """Return the call without making it."""
+        return BoundCall(self._tool, args, kwargs, self._options)
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Result[T]:
+        """Make the call; return its ``Result``."""
+        return self.bind(*args, **kwargs).call()
+
+    async def acall(self, *args: P.args, **kwargs: P.kwargs) -> Result[T]:
+        """Make the call from async code; return its ``Result``."""
+        return await self.bind(*args, **kwargs).acall()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T | BoundCall[T]:
+        """Make the call and return its value; for an async tool return what is to be awaited."""
+        bound = self.bind(*args, **kwargs)
+        return bound if self._tool.is_async else bound()
+
+
+def declare(function: Callable[P, Any], given: dict[str, Any]) -> SyncTool[P, Any] | AsyncTool[P, Any]:
+    """Make a tool of a function. Raises ``DeclarationError``."""
+    if isinstance(function, Tool):
+        raise DeclarationError(f"{function.name} is a tool already")
+    if not callable(function):
+        raise DeclarationError(f"a tool is made of a function, not of {function!r}")
+    options = read_options(given)
+    run = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+    return AsyncTool(function, options) if run else SyncTool(function, options)
+
+
+def by_model(bound: BoundCall[T], step: str | None) -> BoundCall[T]:
+    """Return the call as one that a model asks for; siblings share the part of the step before its last slash."""
+    message = step.rpartition("/")[0] if step else ""
+    place = f"{message}\x1f{step}" if message else ""
+    return replace(bound, options=replace(bound.options, step=step, by_model=True, message=message, sibling=place))
+
+
+if TYPE_CHECKING:
+    from typing import overload
+
+    class Declare:
+        """The type of ``guard.tool(…)``: an async function becomes an async tool."""
+
+        @overload
+        def __call__(self, function: Callable[P, Awaitable[T]], /) -> AsyncTool[P, T]: ...
+        @overload
+        def __call__(self, function: Callable[P, T], /) -> SyncTool[P, T]: ...
+        def __call__(self, function: Any, /) -> Any:
+            """Make a tool of a function."""

@@ -1,0 +1,76 @@
+"""Words for people and models: what an answer means, and what to do next. One place for all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from settled.api.result import Next
+    from settled.core.answer import Answer
+
+_MESSAGES = {
+    "succeeded": "done",
+    "failed": "not done, and repeating it would fail again",
+    "not_done": "not done; it may be tried again",
+    "partial": "done in part; only what failed may be repeated",
+    "unknown": "the outcome is unknown: it may have happened. Do not repeat it, in any words, until it is settled",
+    "in_progress": "this call is under way; ask for it again later, do not start another one",
+    "awaiting_approval": "waits for a person's approval",
+    "refused": "a person refused it",
+    "compensating": "it is being undone",
+    "compensated": "it was done and then undone",
+    "expired": "this key was used for a call whose record has expired; nothing was executed",
+    "conflict": "this key belongs to a call with other arguments; nothing was executed",
+    "invalid": "the arguments do not fit the tool; nothing was executed",
+    "rejected": "nothing was tried",
+}
+_REJECTED = {
+    "breaker_open": "the tool fails too often at the moment; nothing was tried",
+    "deadline": "there is no time left; nothing was tried",
+    "superseded": "another process works on this run now; nothing was tried",
+    "untold_before": "nothing was done yet: this tool has made the calls listed here already. If one of them is what "
+    "you want, it is done; otherwise make your call again",
+    "unknown_before": "nothing was done: the outcome of the calls listed here is unknown, and until it is settled this "
+    "tool is not called again",
+}
+_NEXT: dict[str, Next] = {
+    "succeeded": "done",
+    "failed": "give_up",
+    "not_done": "ask_again",
+    "partial": "ask_human",
+    "unknown": "ask_human",
+    "in_progress": "wait",
+    "awaiting_approval": "wait",
+    "compensating": "wait",
+    "conflict": "fix_arguments",
+    "invalid": "fix_arguments",
+}
+_NEXT_REJECTED: dict[str, Next] = {"breaker_open": "wait", "untold_before": "ask_again", "unknown_before": "ask_human"}
+
+
+def message(answer: Answer) -> str:
+    """Return what the answer means; for a failure with what the other side said."""
+    text = _REJECTED.get(answer.reason, "") if answer.status == "rejected" else ""
+    text = text or _MESSAGES[answer.status]
+    said = answer.fault.message if answer.fault and answer.status in ("failed", "not_done") else ""
+    return f"{text}: {said}" if said else text
+
+
+def next_step(answer: Answer) -> Next:
+    """Return what the asker should do."""
+    if answer.status == "rejected":
+        return _NEXT_REJECTED.get(answer.reason, "give_up")
+    if answer.status == "failed" and answer.fault and answer.fault.kind == "invalid":
+        return "fix_arguments"
+    if answer.status == "not_done" and answer.retry_after is not None:
+        return "wait"
+    if answer.status == "unknown" and answer.call is not None and answer.call.terms.probed:
+        return "ask_again"
+    return _NEXT.get(answer.status, "give_up")
+
+
+def may_retry(answer: Answer) -> bool:
+    """Return whether asking again for the same call may bring another answer."""
+    return answer.status in ("not_done", "in_progress", "awaiting_approval") or (
+        answer.status == "rejected" and answer.reason in _NEXT_REJECTED
+    )

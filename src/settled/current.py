@@ -1,0 +1,39 @@
+"""The call that is being made here and now: its key for the tool, its scope for calls inside it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from settled.core.entry import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentCall:
+    """What a tool, or its probe, may know of a call."""
+
+    key: str
+    """The idempotency key, in the tool's ``key_format``; the same for all attempts."""
+    attempt: int
+    operation_id: str = ""
+    """Empty for calls that need no record."""
+    deadline: float | None = None
+    """Seconds on ``time.monotonic()`` after which no more time should be spent."""
+    arguments: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """For probes: the recorded arguments, redacted where the tool says so."""
+    first_sent: float | None = None
+    """For probes: when the first attempt was put on record, seconds since the epoch."""
+    entry: Entry = field(default_factory=Entry, compare=False, repr=False)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """HTTP headers that hand the key on: ``{"Idempotency-Key": …}``; empty without a record."""
+        return {"Idempotency-Key": self.key} if self.key else {}
+
+
+current: ContextVar[CurrentCall | None] = ContextVar("settled_current_call", default=None)
+"""Set around each attempt."""

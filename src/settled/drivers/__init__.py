@@ -1,0 +1,1 @@
+"""Drivers: perform what the machine commands, report what happened. Cleverness belongs in the core."""

@@ -1,0 +1,266 @@
+"""The driver for asyncio: the same loop; sync tools run in threads, never on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+from typing import TYPE_CHECKING
+
+from settled.core.commands import AwaitCall, Ended, Invoke, Probe, Reply, Sleep, Spill, Transact, Woke
+from settled.core.model import Effect
+from settled.current import current
+from settled.drivers.attempts import current_call, late_of, not_begun, probed, raised, returned, run_here, timed_out
+from settled.drivers.leaving import Leaving, in_thread
+from settled.errors import JournalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    from settled.core.answer import Answer
+    from settled.core.commands import Command, Event, Flow
+    from settled.core.machine import Life
+    from settled.drivers.floor import Binding, Floor
+
+    T = TypeVar("T")
+
+CANCEL_GRACE = 0.5
+"""Seconds that an async tool has to end after its time-out cancelled it."""
+_under_way: set[asyncio.Task[Any]] = set()
+
+
+async def drive(flow: Flow[T], hand: Hand) -> T:
+    """Run a flow to its end. Raises what the flow raises."""
+    try:
+        command = next(flow)
+        while True:
+            try:
+                event = await hand.perform(command)
+            except JournalError as error:
+                command = flow.throw(error)
+            else:
+                command = flow.send(event)
+    except StopIteration as stop:
+        answer: T = stop.value
+        return answer
+    finally:
+        hand.close()
+
+
+async def make(life: Life, binding: Binding, floor: Floor) -> Answer:
+    """Make one call. When the asker is cancelled a recorded call runs on, detached, and is recorded."""
+    hand = Hand(binding, floor)
+    if life.ask is None:
+        return await drive(life.run(), hand)
+    task = asyncio.get_running_loop().create_task(drive(life.run(), hand))
+    _under_way.add(task)
+    task.add_done_callback(_under_way.discard)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        life.abandon()
+        hand.abandon(cut=life.policy.terms.effect is Effect.READ)
+        task.add_done_callback(_retrieved)
+        raise
+
+
+def _retrieved(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()  # the asker has gone; what went wrong is on record or in the spill
+
+
+class Hand:
+    """Performs commands on the running event loop."""
+
+    __slots__ = ("abandoned", "attempt", "binding", "floor", "here")
+
+    def __init__(self, binding: Binding, floor: Floor) -> None:
+        self.binding, self.floor = binding, floor
+        self.here: str = ""
+        self.abandoned = asyncio.Event()
+        self.attempt: asyncio.Task[Any] | None = None
+
+    def abandon(self, *, cut: bool) -> None:
+        """The asker has gone. ``cut``: the attempt changes nothing and need not run on."""
+        self.abandoned.set()
+        if cut and self.attempt is not None:
+            self.attempt.cancel()
+
+    async def perform(self, command: Command) -> Event:
+        """Perform one command."""
+        match command:
+            case Transact(transition):
+                return Reply(await self.floor.journal.aperform(transition), self.floor.now())
+            case Invoke():
+                return await self._invoke(command)
+            case Sleep(seconds):
+                return await self._sleep(seconds)
+            case AwaitCall():
+                return await self._await(command)
+            case Probe():
+                return await self._probe(command)
+            case Spill():
+                return await asyncio.to_thread(self.floor.perform, command, self.binding)
+            case _:
+                return self.floor.perform(command, self.binding)
+
+    def close(self) -> None:
+        """Whoever waits for this call may look again."""
+        if self.here:
+            self.floor.presence.leave(self.here)
+
+    async def _invoke(self, command: Invoke) -> Ended:
+        if self.abandoned.is_set():
+            return not_begun(asyncio.CancelledError(), self.floor)
+        if command.call is None:
+            return await (self._inline(command) if self.binding.is_async else self._threaded(command))
+        operation_id = command.call.operation_id
+        if not self.here:
+            self.here = operation_id
+            self.floor.presence.enter(operation_id)
+        self.floor.keeper.hold(operation_id, command.call.epoch, command.timeout)
+        try:
+            return await (self._tasked(command) if self.binding.is_async else self._threaded(command))
+        finally:
+            self.floor.keeper.let_go(operation_id)
+
+    async def _inline(self, command: Invoke) -> Ended:
+        """Run an unrecorded async attempt in the asker's own task: cancelling one cancels the other."""
+        token = current.set(current_call(command, self.binding))
+        limit = asyncio.timeout(command.timeout)
+        try:
+            async with limit:
+                value = await self.binding.run()
+        except asyncio.CancelledError as error:
+            if _being_cancelled():
+                self.floor.release(self.binding)
+                raise
+            return raised(error, self.binding, self.floor)
+        except BaseException as error:  # noqa: BLE001 - every end of an attempt is read
+            if not isinstance(error, Exception):
+                raise
+            return timed_out(command.timeout, self.binding, self.floor, over=True) if limit.expired() else raised(error, self.binding, self.floor)
+        finally:
+            current.reset(token)
+        return returned(value, self.binding, self.floor)
+
+    async def _tasked(self, command: Invoke) -> Ended:
+        """Run a recorded async attempt in a task of its own, which its caller can leave."""
+        inside = contextvars.copy_context()
+        inside.run(current.set, current_call(command, self.binding))
+        self.attempt = task = asyncio.get_running_loop().create_task(_awaited(self.binding.run), context=inside)
+        done, _ = await asyncio.wait({task}, timeout=command.timeout)
+        if done:
+            return self._ended(task)
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=CANCEL_GRACE)
+        if done and (task.cancelled() or task.exception() is not None):
+            return timed_out(command.timeout, self.binding, self.floor, over=True)
+        if done:
+            return self._ended(task)  # it answered after all
+        task.add_done_callback(lambda ended: self._late(command, ended))
+        _under_way.add(task)
+        return timed_out(command.timeout, self.binding, self.floor, over=False)
+
+    def _ended(self, task: asyncio.Task[Any]) -> Ended:
+        gone = self.abandoned.is_set()
+        if task.cancelled():  # nobody here cancelled it: the tool (or its transport) raised it
+            return raised(asyncio.CancelledError(), self.binding, self.floor, abandoned=gone)
+        error = task.exception()
+        if error is not None:
+            return raised(error, self.binding, self.floor, abandoned=gone)
+        return returned(task.result(), self.binding, self.floor, abandoned=gone)
+
+    def _late(self, command: Invoke, task: asyncio.Task[Any]) -> None:
+        _under_way.discard(task)
+        call, ended = command.call, self._ended(task)
+        if call is not None:
+            in_thread(lambda: self.floor.late(self.binding, call, command.no, ended), "settled-late")
+
+    async def _threaded(self, command: Invoke) -> Ended:
+        """Run a sync attempt in a thread of its own."""
+        binding, floor = self.binding, self.floor
+        loop = asyncio.get_running_loop()
+        woken = asyncio.Event()
+        slot: Leaving[Ended] = Leaving(late_of(command, binding, floor))
+        inside = contextvars.copy_context()
+
+        def work() -> None:
+            slot.finish(inside.run(run_here, command, binding, floor))
+            _wake(loop, woken.set)
+
+        in_thread(work, f"settled-{binding.tool}")
+        try:
+            async with asyncio.timeout(command.timeout):
+                await woken.wait()
+        except TimeoutError:
+            return slot.leave() or timed_out(command.timeout, binding, floor, over=False)
+        except asyncio.CancelledError:
+            slot.leave()
+            floor.release(binding)
+            raise
+        ended = slot.leave()
+        if ended is None:
+            raise RuntimeError("woken without a result")
+        return ended
+
+    async def _sleep(self, seconds: float) -> Woke:
+        if seconds > 0 or not self.abandoned.is_set():
+            await _first(self.abandoned, seconds)
+        return Woke(self.floor.now(), abandoned=self.abandoned.is_set())
+
+    async def _await(self, command: AwaitCall) -> Woke:
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            _wake(loop, woken.set)
+
+        local = self.floor.presence.listen(command.operation_id, wake)
+        try:
+            await _first(woken, command.local if local else command.seconds)
+        finally:
+            self.floor.presence.forget(command.operation_id, wake)
+        return Woke(self.floor.now(), local=local, abandoned=self.abandoned.is_set())
+
+    async def _probe(self, command: Probe) -> Event:
+        began, probe = self.floor.journal.now(), self.binding.probe
+        try:
+            said = None if probe is None else await _off_loop(probe, command.call)
+        except Exception as error:  # noqa: BLE001 - a probe that fails has told nothing
+            self.floor.tell("probe_failed", command.call, error=type(error).__name__)
+            said = None
+        return probed(said, began, self.binding, self.floor)
+
+
+async def _awaited(run: Callable[[], Any]) -> Any:
+    return await run()
+
+
+async def _off_loop(probe: Callable[..., Any], call: object) -> Any:
+    """Await an async probe here; run a sync one in a thread."""
+    if inspect.iscoroutinefunction(probe) or inspect.iscoroutinefunction(getattr(probe, "__call__", None)):
+        return await probe(call)
+    said = await asyncio.to_thread(probe, call)
+    return await said if inspect.isawaitable(said) else said
+
+
+async def _first(event: asyncio.Event, seconds: float) -> None:
+    if seconds <= 0:
+        await asyncio.sleep(0)
+        return
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass
+
+
+def _wake(loop: asyncio.AbstractEventLoop, wake: Callable[[], object]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(wake)
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,88 @@
+"""What both drivers do around one attempt: say whose call it is, run it, read how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from settled.core.commands import Ended, Invoke, Probed, Raised, Returned
+from settled.core.entry import Entry
+from settled.core.outcome import AttemptTimeout
+from settled.core.verdicts import Happened, NotHappened
+from settled.current import CurrentCall, current
+from settled.errors import Executed, PartlyDone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from settled.core.model import Moment
+    from settled.drivers.floor import Binding, Floor
+
+
+def current_call(command: Invoke, binding: Binding) -> CurrentCall:
+    """Return what the tool may know of this attempt."""
+    call, no = command.call, command.no
+    entry = Entry(no=no)
+    if call is None:
+        return CurrentCall("", no, deadline=command.deadline, entry=entry)
+    return CurrentCall(binding.key_for_tool(call.key), no, call.operation_id, command.deadline, entry)
+
+
+def run_here(command: Invoke, binding: Binding, floor: Floor) -> Ended:
+    """Run a sync attempt in this very thread."""
+    token = current.set(current_call(command, binding))
+    try:
+        return returned(binding.run(), binding, floor)
+    except BaseException as error:  # noqa: BLE001 - every end of an attempt is read, and the caller re-raises its own
+        return raised(error, binding, floor)
+    finally:
+        current.reset(token)
+
+
+def returned(value: object, binding: Binding, floor: Floor, *, abandoned: bool = False) -> Ended:
+    """Return the end of an attempt that gave ``value``."""
+    data, note = binding.encode(value)
+    return Ended(Returned(value, data, note), over=True, draw=floor.draw(), at=floor.now(), abandoned=abandoned)
+
+
+def raised(error: BaseException, binding: Binding, floor: Floor, *, over: bool = True, abandoned: bool = False) -> Ended:
+    """Return the end of an attempt that raised ``error``; what a tool says of its effect counts as its answer."""
+    if isinstance(error, Executed):
+        return returned(error.result, binding, floor, abandoned=abandoned)
+    outcome = Raised(error)
+    if isinstance(error, PartlyDone):
+        data, note = binding.encode({"done": error.done, "failed": error.failed})
+        outcome = Raised(error, data=data, note=note)
+    return Ended(outcome, over=over, draw=floor.draw(), at=floor.now(), abandoned=abandoned)
+
+
+def late_of(command: Invoke, binding: Binding, floor: Floor) -> Callable[[Ended], None]:
+    """Return what is done with the answer of this attempt once its caller has left it."""
+
+    def record(ended: Ended) -> None:
+        if command.call is not None:
+            floor.late(binding, command.call, command.no, ended)
+
+    return record
+
+
+def timed_out(seconds: float | None, binding: Binding, floor: Floor, *, over: bool) -> Ended:
+    """Return the end of an attempt that its caller left."""
+    return raised(AttemptTimeout(f"no answer within {seconds} s"), binding, floor, over=over)
+
+
+def not_begun(error: BaseException, floor: Floor) -> Ended:
+    """Return the end of an attempt whose function was never entered."""
+    return Ended(Raised(error, not_sent=True), over=True, draw=floor.draw(), at=floor.now(), abandoned=True)
+
+
+def probed(said: Any, began: Moment, binding: Binding, floor: Floor) -> Probed:
+    """Return the event for what a probe said; anything but a verdict is no verdict."""
+    ended, at = floor.journal.now(), floor.now()
+    match said:
+        case Happened(result):
+            data, note = binding.encode(result)
+            return Probed(True, began, ended, at, data, note)
+        case NotHappened(fence):
+            return Probed(False, began, ended, at, fence=fence)
+        case _:
+            return Probed(None, began, ended, at)

@@ -1,0 +1,165 @@
+"""What all calls of one guard share in one process: journal, breakers, pools, leases, who waits for whom."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from settled import host
+from settled.core.breaker import Breaker, Rejection, admit
+from settled.core.budget import Pools
+from settled.core.commands import (
+    Admit,
+    Admitted,
+    CheckOwners,
+    Granted,
+    Owners,
+    Refund,
+    Report,
+    Shut,
+    Spend,
+    Spill,
+    Tell,
+    Woke,
+)
+from settled.core.late import Evidence
+from settled.core.outcome import read
+from settled.drivers.keeper import Keeper
+from settled.drivers.presence import Presence
+from settled.errors import JournalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from settled.core.call import Call
+    from settled.core.commands import Command, Ended, Event
+    from settled.core.policy import Policy
+    from settled.ports import Journal, Sink, SpillFile
+
+
+@dataclass(slots=True)
+class Binding:
+    """One tool bound to the arguments of one call: what a driver needs in order to make it."""
+
+    tool: str
+    policy: Policy
+    run: Callable[[], Any]
+    """The function with its arguments; returns an awaitable if ``is_async``."""
+    is_async: bool
+    encode: Callable[[object], tuple[bytes | None, str]]
+    """Value -> its encoding, or ``None`` and why not."""
+    probe: Callable[[Call], Any] | None = None
+    refresh: Callable[[], Any] | None = None
+    breakers: Sequence[Breaker] = ()
+    pools: Pools = field(default_factory=Pools)
+    key_for_tool: Callable[[str], str] = str
+    clean: Callable[[str], str] = str
+    """Takes secrets out of messages."""
+    tickets: Any = None
+
+
+class Floor:
+    """Shared by all calls of a guard. Thread-safe; a forked child must make its own."""
+
+    def __init__(self, journal: Journal, spill: SpillFile, *, lease: float, sinks: Sequence[Sink] = ()) -> None:
+        self.journal, self.spill, self.lease = journal, spill, lease
+        self.sinks = list(sinks)
+        self.presence = Presence()
+        self.keeper = Keeper(journal, lease)
+        self._lock = threading.Lock()
+
+    def now(self) -> float:
+        """Return the drivers' clock, seconds."""
+        return time.monotonic()
+
+    def draw(self) -> float:
+        """Return a random number in [0, 1)."""
+        return random.random()  # noqa: S311 - spreads retries, keeps no secret
+
+    def perform(self, command: Command, binding: Binding) -> Event:  # noqa: PLR0911 - one line a command
+        """Perform a command that neither waits nor touches the journal."""
+        match command:
+            case Admit():
+                return self._admit(binding)
+            case Report(verdict):
+                self._report(binding, verdict)
+            case Spend(cost):
+                return Granted(self._spend(binding, cost), self.now())
+            case Refund(cost):
+                self._refund(binding, cost)
+            case CheckOwners(owners):
+                return Owners(tuple(host.alive(owner) for owner in owners), self.journal.now(), self.now())
+            case Spill(evidence):
+                self.keep(evidence)
+            case Tell(event, call, facts):
+                self.tell(event, call, **facts)
+            case _:
+                raise TypeError(f"not a command for the floor: {command!r}")
+        return Woke(self.now())
+
+    def _admit(self, binding: Binding) -> Admitted | Shut:
+        now = self.now()
+        if binding.breakers:
+            with self._lock:
+                tickets = admit(binding.breakers, now)
+            if isinstance(tickets, Rejection):
+                self.tell("breaker_open", None, tool=binding.tool, scope=tickets.breaker)
+                return Shut(tickets.breaker, tickets.retry_after, now)
+            binding.tickets = tickets
+        return Admitted(now)
+
+    def _report(self, binding: Binding, verdict: Any) -> None:
+        tickets, binding.tickets = binding.tickets, None
+        if tickets is None:
+            return
+        now, draw = self.now(), self.draw()
+        pairs = zip(binding.breakers, tickets, strict=True)
+        with self._lock:
+            changes = [(breaker.name, breaker.record(ticket, verdict, now, draw)) for breaker, ticket in pairs]
+        for name, state in changes:
+            if state is not None:
+                self.tell("breaker", None, name=name, breaker_state=str(state))
+
+    def release(self, binding: Binding) -> None:
+        """Give up an admitted attempt without a verdict: its asker was cancelled."""
+        self._report(binding, "neutral")
+
+    def _spend(self, binding: Binding, cost: float) -> str:
+        if cost <= 0:
+            return ""
+        with self._lock:
+            return binding.pools.try_spend(binding.tool, cost) or ""
+
+    def _refund(self, binding: Binding, cost: float) -> None:
+        if cost > 0:
+            with self._lock:
+                binding.pools.refund(binding.tool, cost)
+
+    def keep(self, evidence: Evidence) -> None:
+        """Keep what the journal could not take; the keeper brings it back as late evidence."""
+        try:
+            self.spill.keep(evidence)
+        except OSError as error:
+            self.tell("spill_failed", None, operation_id=evidence.operation_id, error=str(error))
+        self.keeper.wake()
+
+    def late(self, binding: Binding, call: Call, no: int, ended: Ended) -> None:
+        """Record the answer of an attempt that its caller had left."""
+        fault = read(ended, binding.policy, binding.clean, attempt=no, doubtful=no > 1)
+        evidence = Evidence(call.operation_id, no, fault, ended.outcome.data, ended.outcome.note)
+        try:
+            self.journal.perform(evidence)
+        except JournalError:
+            self.keep(evidence)
+        self.presence.wake(call.operation_id)
+
+    def tell(self, event: str, call: Call | None, **facts: object) -> None:
+        """Tell the sinks; one that raises is left out of it."""
+        if not self.sinks:
+            return
+        about = {} if call is None else {"operation_id": call.operation_id, "tool": call.tool, "state": str(call.state)}
+        for sink in self.sinks:
+            sink(event, about | facts)

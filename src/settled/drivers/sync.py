@@ -1,0 +1,140 @@
+"""The driver for plain code: perform the command, report the event, until the machine has its answer."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from settled.core.commands import AwaitCall, Ended, Invoke, Probe, Reply, Sleep, Transact, Woke
+from settled.drivers.attempts import late_of, probed, raised, run_here, timed_out
+from settled.drivers.leaving import Leaving, in_thread
+from settled.errors import JournalError
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from settled.core.answer import Answer
+    from settled.core.commands import Command, Event, Flow
+    from settled.core.machine import Life
+    from settled.drivers.floor import Binding, Floor
+
+    T = TypeVar("T")
+
+
+def drive(flow: Flow[T], binding: Binding, floor: Floor) -> T:
+    """Run a flow to its end. Raises what the flow raises, and the caller's own interruption afterwards."""
+    hand = Hand(binding, floor)
+    try:
+        command = next(flow)
+        while True:
+            try:
+                event = hand.perform(command)
+            except JournalError as error:
+                command = flow.throw(error)
+            else:
+                command = flow.send(event)
+    except StopIteration as stop:
+        if hand.interruption is not None:
+            raise hand.interruption from None
+        answer: T = stop.value
+        return answer
+    finally:
+        hand.close()
+
+
+def make(life: Life, binding: Binding, floor: Floor) -> Answer:
+    """Make one call in the calling thread. An interruption leaves what is unfinished to be joined."""
+    try:
+        return drive(life.run(), binding, floor)
+    except BaseException:
+        life.abandon()
+        raise
+
+
+class Hand:
+    """Performs commands in the calling thread."""
+
+    __slots__ = ("binding", "floor", "here", "interruption")
+
+    def __init__(self, binding: Binding, floor: Floor) -> None:
+        self.binding, self.floor = binding, floor
+        self.here: str = ""
+        self.interruption: BaseException | None = None
+
+    def perform(self, command: Command) -> Event:
+        """Perform one command."""
+        match command:
+            case Transact(transition):
+                return Reply(self.floor.journal.perform(transition), self.floor.now())
+            case Invoke():
+                return self._invoke(command)
+            case Sleep(seconds):
+                time.sleep(seconds)
+                return Woke(self.floor.now())
+            case AwaitCall():
+                return self._await(command)
+            case Probe():
+                return self._probe(command)
+            case _:
+                return self.floor.perform(command, self.binding)
+
+    def close(self) -> None:
+        """Whoever waits for this call may look again."""
+        if self.here:
+            self.floor.presence.leave(self.here)
+
+    def _invoke(self, command: Invoke) -> Ended:
+        if command.call is None:
+            return self._interruptible(run_here(command, self.binding, self.floor) if command.timeout is None else self._leavable(command))
+        operation_id = command.call.operation_id
+        if not self.here:
+            self.here = operation_id
+            self.floor.presence.enter(operation_id)
+        self.floor.keeper.hold(operation_id, command.call.epoch, command.timeout)
+        try:
+            ended = run_here(command, self.binding, self.floor) if command.timeout is None else self._leavable(command)
+            return self._interruptible(ended)
+        finally:
+            self.floor.keeper.let_go(operation_id)
+
+    def _interruptible(self, ended: Ended) -> Ended:
+        """An interruption (Ctrl-C, exit) is put on record, and raised again once that is done."""
+        error = getattr(ended.outcome, "error", None)
+        if error is None or isinstance(error, Exception):
+            return ended
+        self.interruption = error
+        return Ended(ended.outcome, ended.over, ended.draw, ended.at, abandoned=True)
+
+    def _leavable(self, command: Invoke) -> Ended:
+        """Run the attempt in a thread that the caller can leave."""
+        binding, floor = self.binding, self.floor
+        slot: Leaving[Ended] = Leaving(late_of(command, binding, floor))
+        inside = contextvars.copy_context()
+        in_thread(lambda: slot.finish(inside.run(run_here, command, binding, floor)), f"settled-{binding.tool}")
+        try:
+            slot.done.wait(command.timeout)
+        except BaseException as error:  # noqa: BLE001 - Ctrl-C while waiting: the attempt runs on
+            return slot.leave() or raised(error, binding, floor, over=False, abandoned=True)
+        return slot.leave() or timed_out(command.timeout, binding, floor, over=False)
+
+    def _await(self, command: AwaitCall) -> Woke:
+        event = threading.Event()
+        local = self.floor.presence.listen(command.operation_id, event.set)
+        try:
+            event.wait(command.local if local else command.seconds)
+        finally:
+            self.floor.presence.forget(command.operation_id, event.set)
+        return Woke(self.floor.now(), local=local)
+
+    def _probe(self, command: Probe) -> Event:
+        began = self.floor.journal.now()
+        try:
+            said = self.binding.probe(command.call) if self.binding.probe else None
+        except Exception as error:  # noqa: BLE001 - a probe that fails has told nothing
+            self.floor.tell("probe_failed", command.call, error=type(error).__name__)
+            said = None
+        return probed(said, began, self.binding, self.floor)
+
+
