@@ -120,7 +120,7 @@ def _business_parts(bound: BoundCall[Any], arguments: Arguments) -> tuple[str, .
         return ("given", bound.options.key)
     if callable(declared.key):
         made = declared.key(**arguments.given)
-        if not isinstance(made, str) or not made:
+        if not made or type(made) is not str:
             raise ValueError("key= gave no text: a key made of nothing would make all such calls the same one")
         return ("made", made)
     return template_parts(declared.key, arguments.plain) if declared.key is not None else None

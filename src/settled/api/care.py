@@ -70,23 +70,21 @@ def settle_one(guard: Guard, call: Call, patience: float = 0.0) -> Call:
     tool = guard.tools.get(call.tool)
     if tool is None:
         return call
-    return sync.drive(settle(call, tool.checked.policy, patience), making.make_binding(guard, tool, None), guard.floor)
+    flow = settle(call, tool.checked.policy, patience)
+    return sync.drive(flow, making.make_binding(guard, tool, None), guard.floor)
 
 
 def _adopt(guard: Guard, limit: int) -> int:
     orphans = guard.journal.find(CallQuery(lease_over=True, limit=limit))
-    return sum(adopted is not None and adopted.state is not State.PROCESSING for adopted in map(_adopted(guard), orphans))
-
-
-def _adopted(guard: Guard) -> Any:
-    return lambda call: guard.journal.perform(Adopt(call.operation_id))
+    adopted = [guard.journal.perform(Adopt(call.operation_id)) for call in orphans]
+    return sum(call is not None and call.state is not State.PROCESSING for call in adopted)
 
 
 def _unknown(guard: Guard, limit: int) -> Iterator[Call]:
     yield from guard.journal.find(CallQuery(states=(State.UNKNOWN,), limit=limit))
 
 
-def resolve(  # noqa: PLR0913 - a person's verdict is spelt out
+def resolve(
     guard: Guard,
     operation_id: str,
     verdict: Verdict,
@@ -105,7 +103,8 @@ def resolve(  # noqa: PLR0913 - a person's verdict is spelt out
     call = guard.journal.get(operation_id)
     if call is None:
         raise DeclarationError(f"no call has the operation id {operation_id!r}")
-    data, note = making.encoder(guard, tool_of(guard, call))(result) if verdict == "happened" and result is not None else (None, "")
+    given = verdict == "happened" and result is not None
+    data, note = making.encoder(guard, tool_of(guard, call))(result) if given else (None, "")
     reply = guard.journal.perform(
         Resolve(operation_id, verdict, secrets.clean(by), secrets.clean(reason), then, data, note, force, call.epoch)
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, overload
 
 from settled.api import care, making
 from settled.api.bound import BoundCall
 from settled.api.opening import open_journal
-from settled.api.run import Run, _in_loop, current_run
+from settled.api.run import Run, current_run, in_loop
 from settled.api.schema import numbers
 from settled.api.tool import SyncTool, Tool, by_model, declare
 from settled.api.vault import Vault
@@ -24,17 +24,22 @@ from settled.drivers.floor import Floor
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from types import TracebackType
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from typing import Unpack
 
     from settled.api.care import Reconciled
+    from settled.api.options import ToolOptions
     from settled.api.result import Result
-    from settled.api.tool import Declare
+    from settled.api.tool import AsyncTool, Declare
     from settled.core.ask import Ask
     from settled.core.settling import Verdict
     from settled.ports import Journal, Sink
 
+P = ParamSpec("P")
 T = TypeVar("T")
+AnyTool = TypeVar("AnyTool", bound=Tool[Any, Any])
+Given = str | bytes | Mapping[str, Any]
+"""Arguments from a model: JSON text, or a mapping."""
 
 
 class Guard:
@@ -56,7 +61,7 @@ class Guard:
         DeclarationError: an option that cannot work. JournalError: the journal cannot be used.
     """
 
-    def __init__(  # noqa: PLR0913 - all keyword-only
+    def __init__(
         self,
         journal: str | Journal | None = None,
         *,
@@ -73,7 +78,7 @@ class Guard:
         **journal_options: Any,
     ) -> None:
         if not lease > 0:
-            raise DeclarationError(f"lease must be a number of seconds above 0, not {lease!r}: a lease of 0 protects nothing")
+            raise DeclarationError(f"lease must be seconds above 0, not {lease!r}: a lease of 0 protects nothing")
         self.tenant, self.agent, self.lease, self.largest_result = tenant, agent, lease, largest_result
         self.vault = Vault(encryption_key)
         self.journal, spill = _opened(journal, journal_id=journal_id, must_exist=must_exist, **journal_options)
@@ -90,6 +95,14 @@ class Guard:
 
     # --- tools -----------------------------------------------------------------------------
 
+    @overload
+    def tool(  # type: ignore[overload-overlap]  # a coroutine function is the narrower case
+        self, function: Callable[P, Coroutine[Any, Any, T]], /
+    ) -> AsyncTool[P, T]: ...
+    @overload
+    def tool(self, function: Callable[P, T], /) -> SyncTool[P, T]: ...
+    @overload
+    def tool(self, /, **options: Unpack[ToolOptions]) -> Declare: ...
     def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Declare a tool: ``@guard.tool(effect="write", …)`` on ``def`` or ``async def``.
 
@@ -101,8 +114,8 @@ class Guard:
 
         return make if function is None else make(function)
 
-    def add(self, tool: Tool[Any, T]) -> Tool[Any, T]:
-        """Take in a tool that was declared elsewhere with ``settled.tool``."""
+    def add(self, tool: AnyTool) -> AnyTool:
+        """Take in a tool that was declared elsewhere with ``settled.tool``. Raises ``DeclarationError``."""
         if not isinstance(tool, Tool):
             raise DeclarationError(f"{tool!r} is no tool: declare it with @settled.tool(effect=…)")
         if tool.guard is not None and tool.guard is not self:
@@ -111,7 +124,7 @@ class Guard:
             raise DeclarationError(f"there is another tool {tool.name!r}: give one of them name=…")
         secret_result = any(path.partition(".")[0] == "result" for path in tool.checked.options.redact)
         if secret_result and not self.vault.encrypts:
-            raise DeclarationError(f"{tool.name}: a redacted result can only be kept encrypted: give Guard(encryption_key=…)")
+            raise DeclarationError(f"{tool.name}: a redacted result needs Guard(encryption_key=…), to be kept at all")
         tool.guard = self
         self.tools[tool.name] = tool
         return tool
@@ -126,7 +139,8 @@ class Guard:
 
     def _make_breakers(self, tool: Tool[Any, Any]) -> tuple[Breaker, ...]:
         policy = tool.checked.options.breaker
-        own = () if policy is None else (Breaker(f"tool:{tool.name}", BreakerPolicy() if policy == "default" else policy),)
+        chosen = BreakerPolicy() if policy == "default" else policy
+        own = () if chosen is None else (Breaker(f"tool:{tool.name}", chosen),)
         return own if self._own_breaker is None else (*own, self._own_breaker)
 
     def pools_of(self, tool: Tool[Any, Any]) -> Pools:
@@ -147,14 +161,13 @@ class Guard:
     def make(self, bound: BoundCall[T]) -> Result[T]:
         """Make a bound call from plain code."""
         if bound.tool.is_async:
-            if _in_loop():
+            if in_loop():
                 raise DeclarationError(f"{bound.tool.name} is async: await {bound.tool.name}.acall(…)")
             return asyncio.run(self.amake(bound))
         prepared = making.prepare(self, bound)
         if not isinstance(prepared, making.Prepared):
             return prepared
-        answer = sync.make(prepared.life, prepared.binding, self.floor)
-        return making.finish(self, prepared, answer)
+        return making.finish(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
 
     async def amake(self, bound: BoundCall[T]) -> Result[T]:
         """Make a bound call from async code."""
@@ -169,7 +182,7 @@ class Guard:
         prepared = making.prepare(self, bound)
         return prepared.life.ask if isinstance(prepared, making.Prepared) else None
 
-    def bind(self, name: str, arguments: str | bytes | Mapping[str, Any], *, step: str | None = None) -> BoundCall[Any] | Result[Any]:
+    def bind(self, name: str, arguments: Given, *, step: str | None = None) -> BoundCall[Any] | Result[Any]:
         """Return the call that a model asks for; or the result that says why there is none."""
         tool = self.tools.get(name)
         if tool is None:
@@ -180,7 +193,7 @@ class Guard:
             return making.invalid(self, by_model(BoundCall(tool), step), {"arguments": str(error)})
         return by_model(BoundCall(tool, kwargs=given), step)
 
-    def dispatch(self, name: str, arguments: str | bytes | Mapping[str, Any], *, step: str | None = None) -> Result[Any]:
+    def dispatch(self, name: str, arguments: Given, *, step: str | None = None) -> Result[Any]:
         """Make the call that a model asks for: a tool's name, and JSON text or a mapping.
 
         ``step`` names the call within its message (``"msg_7/2"``). Returns a ``Result`` for whatever
@@ -189,7 +202,7 @@ class Guard:
         bound = self.bind(name, arguments, step=step)
         return bound.call() if isinstance(bound, BoundCall) else bound
 
-    async def adispatch(self, name: str, arguments: str | bytes | Mapping[str, Any], *, step: str | None = None) -> Result[Any]:
+    async def adispatch(self, name: str, arguments: Given, *, step: str | None = None) -> Result[Any]:
         """Like ``dispatch``, from async code."""
         bound = self.bind(name, arguments, step=step)
         return await bound.acall() if isinstance(bound, BoundCall) else bound
@@ -222,7 +235,7 @@ class Guard:
         await asyncio.to_thread(self._bring_spill)
         return await care.areconcile(self, limit)
 
-    def resolve(  # noqa: PLR0913 - a person's verdict is spelt out
+    def resolve(
         self,
         operation_id: str,
         verdict: Verdict,
@@ -265,16 +278,16 @@ class Guard:
         self.floor.keeper.close()
         self.journal.close()
 
-    def __enter__(self) -> Guard:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    async def __aenter__(self) -> Guard:
+    async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.close)
 
 
@@ -286,6 +299,14 @@ def _opened(journal: str | Journal | None, **options: Any) -> Any:
     return journal, MemorySpill()
 
 
+@overload
+def tool(  # type: ignore[overload-overlap]  # a coroutine function is the narrower case
+    function: Callable[P, Coroutine[Any, Any, T]], /
+) -> AsyncTool[P, T]: ...
+@overload
+def tool(function: Callable[P, T], /) -> SyncTool[P, T]: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Declare: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declare a tool away from its guard; attach it with ``guard.add``. Options as for ``guard.tool``."""
 
@@ -293,6 +314,3 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         return declare(function, options)
 
     return make if function is None else make(function)
-
-
-__all__ = ["Guard", "SyncTool", "tool"]

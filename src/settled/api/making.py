@@ -10,13 +10,13 @@ from settled.api.asking import Place, make_ask, place_of
 from settled.api.result import Earlier, Result
 from settled.api.schema import BadArguments
 from settled.core import codec
-from settled.core.answer import STATUS_OF, rejected
+from settled.core.answer import STATUS_OF
 from settled.core.invalid import signature
 from settled.core.keys import format_key
 from settled.core.machine import Life
 from settled.core.policy import Limits
 from settled.core.states import State
-from settled.current import CurrentCall
+from settled.current import CurrentCall, current
 from settled.drivers.floor import Binding
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
         return invalid(guard, bound, {"arguments": secrets.clean(str(error))})
     binding = make_binding(guard, tool, arguments)
     budget = place.run.charge if place.run else None
-    life = Life(ask, tool.checked.policy, _limits(guard, bound, place), guard.floor.now(), budget=budget, clean=binding.clean)
+    limits, at = _limits(guard, bound, place), guard.floor.now()
+    life = Life(ask, tool.checked.policy, limits, at, budget=budget, clean=binding.clean)
     return Prepared(bound, life, binding, place)
 
 
@@ -74,7 +75,7 @@ def make_binding(guard: Guard, tool: Tool[Any, Any], arguments: Arguments | None
         run=_runner(tool, arguments.given) if arguments else _not_to_be_run,
         is_async=tool.is_async,
         encode=encoder(guard, tool),
-        probe=_prober(guard, tool) if options.probe else None,
+        probe=_prober(guard, tool, options.probe) if options.probe else None,
         refresh=options.refresh,
         breakers=guard.breakers_of(tool),
         pools=guard.pools_of(tool),
@@ -89,8 +90,6 @@ def _runner(tool: Tool[Any, Any], given: dict[str, Any]) -> Callable[[], Any]:
         return lambda: tool.function(**given)
 
     def run() -> Any:
-        from settled.current import current  # noqa: PLC0415
-
         return tool.function(**given, **dict.fromkeys(names, current.get()))
 
     return run
@@ -105,17 +104,16 @@ def encoder(guard: Guard, tool: Tool[Any, Any]) -> Callable[[object], tuple[byte
 
     def encode(value: object) -> tuple[bytes | None, str]:
         data, note = tool.schema.encode(value)
-        if data is not None and len(data) > guard.largest_result:
+        if data is None:
+            return None, note
+        if len(data) > guard.largest_result:
             return None, f"the result was not kept: {len(data)} bytes, digest {codec.digest(data)}"
-        return (None if data is None else guard.vault.lock(data)), note
+        return guard.vault.lock(data), note
 
     return encode
 
 
-def _prober(guard: Guard, tool: Tool[Any, Any]) -> Callable[[Call], Any]:
-    probe = tool.checked.options.probe
-    assert probe is not None
-
+def _prober(guard: Guard, tool: Tool[Any, Any], probe: Callable[[CurrentCall], Any]) -> Callable[[Call], Any]:
     def ask(call: Call) -> Any:
         return probe(view(guard, tool, call))
 
@@ -133,10 +131,15 @@ def invalid(guard: Guard, bound: BoundCall[Any], fields: dict[str, str]) -> Resu
     """Return the result for arguments that do not fit; nothing was recorded or executed."""
     tool = bound.tool.name
     mark = signature(tool, sorted(fields.items()))
-    step = guard.streak_of().failed(tool, mark, message=bound.options.message or None) if bound.options.by_model else "fix_arguments"
-    message = "; ".join(f"{name}: {why}" for name, why in fields.items())
+    options, step = bound.options, "fix_arguments"
+    if options.by_model:
+        step = guard.streak_of().failed(tool, mark, message=options.message or None)
     guard.floor.tell("invalid", None, tool=tool, next=step)
-    return Result(tool=tool, status="invalid", reason="arguments", message=message, fields=fields, next=step, recorded=False)
+    return _invalid(tool, "arguments", "; ".join(f"{name}: {why}" for name, why in fields.items()), fields, step)
+
+
+def _invalid(tool: str, reason: str, message: str, fields: dict[str, str], step: Any) -> Result[Any]:
+    return Result(tool=tool, status="invalid", reason=reason, message=message, fields=fields, next=step, recorded=False)
 
 
 def finish(guard: Guard, prepared: Prepared, answer: Answer) -> Result[Any]:
@@ -196,7 +199,8 @@ def _value(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> tuple[Any, boo
 
 def _wait(guard: Guard, answer: Answer) -> float | None:
     if answer.call is not None and answer.call.not_before is not None:
-        return max(0.0, answer.call.not_before - guard.journal.now().wall)
+        left: float = answer.call.not_before - guard.journal.now().wall
+        return max(0.0, left)
     return answer.retry_after
 
 
@@ -214,7 +218,4 @@ def unknown_tool(guard: Guard, name: str) -> Result[Any]:
     known = ", ".join(sorted(guard.tools)) or "none"
     step = guard.streak_of().failed(name, f"{name}: unknown tool")
     message = f"there is no tool {name!r}; the tools are: {known}"
-    return Result(tool=name, status="invalid", reason="unknown_tool", message=message, next=step, recorded=False)
-
-
-__all__ = ["Prepared", "finish", "invalid", "make_binding", "prepare", "rejected", "to_result", "unknown_tool"]
+    return _invalid(name, "unknown_tool", message, {}, step)

@@ -55,4 +55,6 @@ def open_journal(address: str | None, **options: Any) -> tuple[Journal, SpillFil
         return open_sqlite(url, **options)
     if scheme in _LATER:
         raise DeclarationError(f"this release has no {_LATER[scheme]} journal; it has sqlite:///path.db and memory://")
-    raise DeclarationError(f"{url!r} is no journal's address: write sqlite:///agent.db (relative), sqlite:////abs.db or memory://")
+    raise DeclarationError(
+        f"{url!r} is no journal's address: write sqlite:///agent.db (relative), sqlite:////abs.db or memory://"
+    )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 import math
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from settled.core.backoff import Backoff
 from settled.core.keys import KEY_FORMATS, template_roots
 from settled.core.loosening import Rules, nearest
 from settled.core.model import Effect, Terms
 from settled.core.policy import Policy
-from settled.core.threshold import BreakerPolicy
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -20,8 +19,10 @@ if TYPE_CHECKING:
 
     from settled.api.schema import Schema
     from settled.core.policy import Classify
+    from settled.core.threshold import BreakerPolicy
 
 EffectName = Literal["read", "idempotent", "deduplicated", "write"]
+Defaulted = Literal["default"]
 ASYNC_TIMEOUT = 60.0
 """Seconds of one attempt of an async tool, where none is declared."""
 
@@ -41,10 +42,10 @@ class Options:
     max_request_lifetime: float | None = None
     max_attempt_lifetime: float | None = None
     not_executed: type[BaseException] | tuple[type[BaseException], ...] = ()
-    timeout: float | None | Literal["default"] = "default"
+    timeout: float | Defaulted | None = "default"
     attempts: int = 3
     retry: Backoff = field(default_factory=Backoff)
-    breaker: BreakerPolicy | None | Literal["default"] = "default"
+    breaker: BreakerPolicy | Defaulted | None = "default"
     classify: Classify | None = None
     verify: Callable[[Any], bool] | None = None
     refresh: Callable[[], Any] | None = None
@@ -57,6 +58,45 @@ class Options:
     version: str = ""
     record: bool | None = None
     """Whether reads outside of runs are recorded too; all else always is."""
+
+
+class ToolOptions(TypedDict, total=False):
+    """The same options as keyword arguments, for type checkers (a test compares the two)."""
+
+    name: str | None
+    effect: EffectName | None
+    key: str | Callable[..., str] | None
+    key_format: str
+    key_scope: Literal["tenant", "run"]
+    identity: Sequence[str] | None
+    canonical: Mapping[str, Any] | None
+    probe: Callable[..., Any] | None
+    max_request_lifetime: float | None
+    max_attempt_lifetime: float | None
+    not_executed: type[BaseException] | tuple[type[BaseException], ...]
+    timeout: float | Defaulted | None
+    attempts: int
+    retry: Backoff
+    breaker: BreakerPolicy | Defaulted | None
+    classify: Classify | None
+    verify: Callable[[Any], bool] | None
+    refresh: Callable[[], Any] | None
+    redact: Sequence[str]
+    retention: float | None
+    remote_retention: float | None
+    remote_errors: Literal["", "stored"]
+    while_unknown: Literal["identity", "any", "allow"]
+    untold: Literal["tell", "block"]
+    version: str
+    record: bool | None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_exception(kind: object) -> bool:
+    return inspect.isclass(kind) and issubclass(kind, BaseException)
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
@@ -132,11 +172,11 @@ class Checked:
         for name, value in values.items():
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+            if not _is_number(value) or not math.isfinite(value) or value < 0:
                 raise self._refuse(f"{name} must be a number of seconds, not {value!r}")
         if self.timeout == 0:
             raise self._refuse("timeout=0 leaves no time for an attempt; None means no limit")
-        if isinstance(o.attempts, bool) or not isinstance(o.attempts, int) or o.attempts < 1:
+        if not _is_number(o.attempts) or o.attempts != int(o.attempts) or o.attempts < 1:
             raise self._refuse(f"attempts must be a whole number of at least 1, not {o.attempts!r}")
 
     def _check_names(self, schema: Schema) -> None:
@@ -175,7 +215,7 @@ class Checked:
         o = self.options
         not_executed = o.not_executed if isinstance(o.not_executed, tuple) else (o.not_executed,)
         for kind in not_executed:
-            if not (inspect.isclass(kind) and issubclass(kind, BaseException)):
+            if not _is_exception(kind):
                 raise self._refuse(f"not_executed takes exception classes, not {kind!r}")
         return Policy(
             terms=Terms(

@@ -6,7 +6,7 @@ import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, Token, copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from settled.core.claim import Reserve
 from settled.core.entry import Entry
@@ -17,7 +17,6 @@ from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from settled.api.bound import BoundCall
     from settled.api.guard import Guard
@@ -34,7 +33,7 @@ class Run:
     entries did. Attributes: ``run_id``; ``entry``, its number; ``deadline`` on ``time.monotonic()``.
     """
 
-    def __init__(  # noqa: PLR0913 - the options of a run
+    def __init__(
         self,
         guard: Guard,
         run_id: str,
@@ -45,7 +44,7 @@ class Run:
         retries: RetryBudget | None,
     ) -> None:
         if not run_id or not isinstance(run_id, str):
-            raise DeclarationError("a run needs an id that stays the same when it is started again: guard.run('trip-42')")
+            raise DeclarationError("a run needs an id that stays the same when it starts again: guard.run('trip-42')")
         if within is not None and within < 0:
             raise DeclarationError(f"within must be a number of seconds from 0 on, not {within!r}")
         self.guard, self.run_id, self.turn = guard, run_id, turn
@@ -69,7 +68,7 @@ class Run:
         self.deadline = None if self._within is None else time.monotonic() + self._within
         return EnterRun(self.run_id, self.guard.tenant, self.turn, self._answered)
 
-    def _entered(self, memory: Entry) -> Run:
+    def _entered(self, memory: Entry) -> Self:
         self.memory = memory
         self._token = current_run.set(self)
         return self
@@ -79,16 +78,16 @@ class Run:
             current_run.reset(self._token)
             self._token = None
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> Self:
         return self._entered(self.guard.journal.perform(self._enter()))
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._leave()
 
-    async def __aenter__(self) -> Run:
+    async def __aenter__(self) -> Self:
         return self._entered(await self.guard.journal.aperform(self._enter()))
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._leave()
 
     def untold(self) -> list[str]:
@@ -97,7 +96,7 @@ class Run:
         return [call.operation_id for call in calls if call is not None and self.memory.untold(call)]
 
     def gather(self, *calls: BoundCall[Any]) -> Any:
-        """Make calls side by side; return their ``Result``\\ s in input order (an awaitable in async code).
+        r"""Make calls side by side; return their ``Result`` in input order (an awaitable in async code).
 
         Each call settles on its own: a failure of one never loses another's result. All are matched to
         earlier calls before any is made.
@@ -108,7 +107,7 @@ class Run:
         self._messages += 1
         message = f"gather/{self.entry}/{self._messages}"
         bound = [call.as_sibling(message, place) for place, call in enumerate(calls)]
-        return self._agather(bound) if _in_loop() else self._gather(bound)
+        return self._agather(bound) if in_loop() else self._gather(bound)
 
     def _gather(self, bound: list[BoundCall[Any]]) -> list[Any]:
         self.guard.journal.perform(Reserve(self._asks(bound)))
@@ -125,7 +124,8 @@ class Run:
         return [ask for call in bound if (ask := call.ask()) is not None]
 
 
-def _in_loop() -> bool:
+def in_loop() -> bool:
+    """Whether the calling code runs on an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

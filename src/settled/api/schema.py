@@ -64,7 +64,7 @@ class Schema:
             if parameter.kind is parameter.VAR_POSITIONAL or parameter.kind is parameter.POSITIONAL_ONLY:
                 raise DeclarationError(f"{self.name}: parameter {name!r} must be one that can be given by name")
             if parameter.kind is parameter.VAR_KEYWORD:
-                raise DeclarationError(f"{self.name}: write **{name} out as named parameters, so that they can be checked")
+                raise DeclarationError(f"{self.name}: write **{name} out as named parameters, which can be checked")
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[name] = (self._hints.get(name, Any), default)
         config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, validate_default=False)

@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 REDACTED = "[redacted]"
-_WORDS = r"(?:api[-_]?key|access[-_]?key|secret|token|passwo?r?d|passwd|pwd|authorization|credential|private[-_]?key|cookie|session)"
+_WORDS = (
+    r"(?:api[-_]?key|access[-_]?key|private[-_]?key|secret|token|passwo?r?d|passwd|pwd"
+    r"|authorization|credential|cookie|session)"
+)
 _PATTERNS = (
     (re.compile(r"(?i)\b(bearer|basic|digest|token)\s+[A-Za-z0-9._~+/=-]{6,}"), r"\1 " + REDACTED),
     (re.compile(r"(?i)(://)[^/\s:@]*:[^/\s@]+@"), r"\1" + REDACTED + "@"),

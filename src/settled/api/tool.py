@@ -13,7 +13,7 @@ from settled.api.schema import Schema
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
     from settled.api.guard import Guard
     from settled.api.result import Result
@@ -33,7 +33,7 @@ class Tool(Generic[P, T]):
         self.schema = Schema(function, self.name)
         self.checked = Checked(options, self.schema, is_async=self.is_async)
         self.guard: Guard | None = None
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function)  # type: ignore[arg-type]  # it takes any callable
 
     @property
     def attached(self) -> Guard:
@@ -61,7 +61,7 @@ class Tool(Generic[P, T]):
         """Make the call from async code; a sync tool runs in a thread, never on the loop."""
         return await BoundCall(self, args, kwargs).acall()
 
-    def options(  # noqa: PLR0913 - all keyword-only
+    def options(
         self,
         *,
         step: str | None = None,
@@ -136,8 +136,12 @@ def declare(function: Callable[P, Any], given: dict[str, Any]) -> SyncTool[P, An
     if not callable(function):
         raise DeclarationError(f"a tool is made of a function, not of {function!r}")
     options = read_options(given)
-    run = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
-    return AsyncTool(function, options) if run else SyncTool(function, options)
+    return AsyncTool(function, options) if is_async(function) else SyncTool(function, options)
+
+
+def is_async(function: object) -> bool:
+    """Whether calling it gives a coroutine."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def by_model(bound: BoundCall[T], step: str | None) -> BoundCall[T]:
@@ -154,7 +158,9 @@ if TYPE_CHECKING:
         """The type of ``guard.tool(…)``: an async function becomes an async tool."""
 
         @overload
-        def __call__(self, function: Callable[P, Awaitable[T]], /) -> AsyncTool[P, T]: ...
+        def __call__(  # type: ignore[overload-overlap]  # a coroutine function is the narrower case
+            self, function: Callable[P, Coroutine[Any, Any, T]], /
+        ) -> AsyncTool[P, T]: ...
         @overload
         def __call__(self, function: Callable[P, T], /) -> SyncTool[P, T]: ...
         def __call__(self, function: Any, /) -> Any:

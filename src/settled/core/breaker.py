@@ -97,7 +97,6 @@ class Breaker:
     __slots__ = (
         "_bits",
         "_calm",
-        "_generation",
         "_next",
         "_run",
         "_state",
@@ -105,6 +104,7 @@ class Breaker:
         "_trips",
         "_until",
         "_usual",
+        "generation",
         "name",
         "policy",
     )
@@ -112,7 +112,7 @@ class Breaker:
     def __init__(self, name: str = "", policy: BreakerPolicy = _DEFAULT) -> None:
         self.name = name
         self.policy = policy
-        self._generation = Ticket(0)
+        self.generation = Ticket(0)
         self._state = _CLOSED
         self._until = _NEVER  # end of the cool-down or of the probe's lease
         self._usual = _FIRST_GUESS
@@ -130,15 +130,15 @@ class Breaker:
     def take(self, now: float) -> Ticket | Rejection:
         """Admit a call. The one that comes after the cool-down, or after a probe given up, becomes the probe."""
         if self._state is _CLOSED:
-            return self._generation
+            return self.generation
         if now < self._until:
             return Rejection(self._until - now, self.name)
         self._enter(_HALF_OPEN, now + self.policy.lease)
-        return self._generation
+        return self.generation
 
     def release(self, ticket: Ticket) -> None:
         """Nothing can be said about the call (cancelled, never sent): if it was the probe, the next caller is."""
-        if ticket == self._generation and self._state is _HALF_OPEN:
+        if ticket == self.generation and self._state is _HALF_OPEN:
             self._until = _NEVER
 
     def record(self, ticket: Ticket, verdict: Verdict, now: float, draw: float) -> State | None:
@@ -153,7 +153,7 @@ class Breaker:
         Returns:
             The new state if this end changed it.
         """
-        if ticket != self._generation:
+        if ticket != self.generation:
             return None
         if self._state is not _CLOSED:  # then it is the probe's: no call is admitted while open
             return self._judge_probe(ticket, verdict, now, draw)
@@ -195,7 +195,7 @@ class Breaker:
         times = [self._times[slot] for slot in slots]
         return Snapshot(
             state=self._state.value,
-            generation=self._generation,
+            generation=self.generation,
             wait=max(0.0, self._until - now),
             outcomes=[(now - at, bool(self._bits >> (size - 1 - i) & 1)) for i, at in enumerate(times) if at > _NEVER],
             run=self._run,
@@ -215,7 +215,7 @@ class Breaker:
             raise ValueError(f"usual is a rate from 0 to 1, not {usual!r}")
         outcomes = [(int(failed), now - age) for age, failed in snapshot["outcomes"]]
         run, trips, calm = snapshot["run"], snapshot["trips"], snapshot["calm"]
-        self._generation = Ticket(snapshot["generation"])
+        self.generation = Ticket(snapshot["generation"])
         self._forget()
         for failed, at in outcomes:
             self._note(failed, at)
@@ -279,7 +279,7 @@ class Breaker:
 
     def _enter(self, state: State, until: float) -> State:
         self._state, self._until = state, until
-        self._generation = Ticket(self._generation + 1)
+        self.generation = Ticket(self.generation + 1)
         return state
 
     def _forget(self) -> None:
@@ -299,7 +299,7 @@ def admit(breakers: Sequence[Breaker], now: float) -> Tickets | Rejection:
     for breaker in breakers:
         if breaker.look(now) is not _ADMITTED:
             return _look_then_take(breakers, now)
-    return tuple([cast("Ticket", breaker.take(now)) for breaker in breakers])
+    return tuple([breaker.generation for breaker in breakers])  # all closed: as take would answer
 
 
 def _look_then_take(breakers: Sequence[Breaker], now: float) -> Tickets | Rejection:

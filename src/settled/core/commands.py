@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -213,10 +213,18 @@ class Owners:
     at: float
 
 
+E = TypeVar("E")
+
+
+def expect(event: object, kind: type[E]) -> E:
+    """Return the event if it is of the kind that answers the command; a driver that mixes them up is wrong."""
+    if not isinstance(event, kind):
+        raise TypeError(f"the driver answered with {type(event).__name__}, not with {kind.__name__}")
+    return event
+
+
 Event = Reply | Admitted | Shut | Granted | Ended | Woke | Probed | Owners
 
 if TYPE_CHECKING:
-    from typing import TypeVar
-
     T = TypeVar("T")
     Flow = Generator[Command, Event, T]

@@ -37,8 +37,8 @@ class Evidence:
         standing = standing_of(self.fault)
         changes = {"standing": standing, "ended": now, "fault": self.fault, "over": now if self.over else attempt.over}
         heard = replace(call, attempts=with_attempt(call, self.no, **changes))
-        changed = self._success(books, call, heard, now) if standing is Standing.DONE else self._failure(books, call, heard, now)
-        return changed
+        settle = self._success if standing is Standing.DONE else self._failure
+        return settle(books, call, heard, now)
 
     def _success(self, books: Books, call: Call, heard: Call, now: Moment) -> Call:
         if call.terms.effect is Effect.READ and self.fault is not None:

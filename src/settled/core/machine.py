@@ -7,10 +7,22 @@ Nothing here touches the world, so every interleaving and every crash can be sim
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 from settled.core.answer import STATUS_OF, Answer, from_record, rejected, with_value
-from settled.core.ask import Ask, Barred, Begun, Busy, ClaimReply, Conflict, Doubtful, Stands, Superseded, Untold, WouldRun
+from settled.core.ask import (
+    Ask,
+    Barred,
+    Begun,
+    Busy,
+    ClaimReply,
+    Conflict,
+    Doubtful,
+    Stands,
+    Superseded,
+    Untold,
+    WouldRun,
+)
 from settled.core.breaker import verdict_of
 from settled.core.claim import Claim
 from settled.core.commands import (
@@ -22,6 +34,7 @@ from settled.core.commands import (
     Invoke,
     Raised,
     Refund,
+    Reply,
     Report,
     Returned,
     Shut,
@@ -31,6 +44,7 @@ from settled.core.commands import (
     Tell,
     Transact,
     Woke,
+    expect,
 )
 from settled.core.late import Evidence
 from settled.core.model import Effect, Fault, FaultClass
@@ -43,11 +57,13 @@ from settled.core.states import State
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
+    from settled.core.books import Transition
     from settled.core.call import Call
     from settled.core.commands import Event, Flow
     from settled.core.outcome import Clean
     from settled.core.policy import Limits, Policy
 
+R = TypeVar("R")
 LEAST_TIME = 0.001
 """Seconds: no attempt starts with less than this left."""
 POLL = (0.02, 1.0)
@@ -167,7 +183,7 @@ class Life:
         event = yield from self._do(Admit())
         if isinstance(event, Shut):
             return rejected("breaker_open", retry_after=event.retry_after)
-        assert isinstance(event, Admitted)
+        expect(event, Admitted)
         return None
 
     def _busy(self, claim: Claim, call: Call, *, like: bool) -> Flow[tuple[Answer, Claim | None]]:
@@ -176,8 +192,7 @@ class Life:
         while True:
             before = self.at
             seconds = self._cut(min(pause, max(patience, POLL[0])))
-            woke = yield from self._do(AwaitCall(call.operation_id, seconds, self._cut(LOCAL_LOOK)))
-            assert isinstance(woke, Woke)
+            woke = expect((yield from self._do(AwaitCall(call.operation_id, seconds, self._cut(LOCAL_LOOK)))), Woke)
             patience -= 0.0 if woke.local else self.at - before
             pause = min(POLL[1], 2 * pause)
             again = replace(claim, pinned=call.operation_id, joined=call.claim)
@@ -246,10 +261,12 @@ class Life:
             error = TimeoutError("the lease was over before the attempt could start")
             return Ended(Raised(error, not_sent=True), over=True, draw=0.5, at=self.at)
         timeout = self._timeout()
-        event = yield from self._do(Invoke(call, len(call.attempts) if call else self.made, timeout, self.limits.deadline))
-        assert isinstance(event, Ended)
-        self.last = event.outcome
-        return event
+        event = yield from self._do(
+            Invoke(call, len(call.attempts) if call else self.made, timeout, self.limits.deadline)
+        )
+        ended = expect(event, Ended)
+        self.last = ended.outcome
+        return ended
 
     def _timeout(self) -> float | None:
         if self.limits.deadline is None or not self.policy.interruptible:
@@ -328,12 +345,11 @@ class Life:
 
     def _pause(self, step: Again) -> Flow[Stop | None]:
         """Spend, sleep, ask the breakers. Returns why not, having given back what was spent."""
-        granted = yield from self._do(Spend(step.cost))
-        assert isinstance(granted, Granted)
+        granted = expect((yield from self._do(Spend(step.cost))), Granted)
         if granted.refused_by:
             return Stop(granted.refused_by)
-        woke = yield from self._do(Sleep(step.delay))
-        if self.abandoned or (isinstance(woke, Woke) and woke.abandoned):
+        woke = expect((yield from self._do(Sleep(step.delay))), Woke)
+        if self.abandoned or woke.abandoned:
             yield from self._do(Refund(step.cost))
             return Stop("cancelled")
         shut = yield from self._shut()
@@ -398,9 +414,10 @@ class Life:
             result: Call = stop.value
             return result
 
-    def _transact(self, transition: Any) -> Flow[Any]:
+    def _transact(self, transition: Transition[R]) -> Flow[R]:
         event = yield from self._do(Transact(transition))
-        return event.value  # type: ignore[union-attr]  # the driver answers Transact with Reply
+        value: R = expect(event, Reply).value
+        return value
 
     def _report(self, verdict: str) -> Flow[None]:
         yield from self._do(Report(verdict))

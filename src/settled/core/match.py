@@ -103,7 +103,8 @@ def _candidate(books: Books, ask: Ask, entry: Entry) -> Match | None:
     if not entry.earlier:
         return None
     likes = books.alike(ask.scope, ask.lane, ask.tool, ask.identity, entry.earlier)
-    usable = [c for c in likes if entry.free(c, ask.words) and entry.reserved.get(c.operation_id, ask.sibling) == ask.sibling]
+    mine = ask.sibling
+    usable = [c for c in likes if entry.free(c, ask.words) and entry.reserved.get(c.operation_id, mine) == mine]
     best = min(usable, key=lambda c: preference(c, ask), default=None)
     return Match(best, like=True) if best else None
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Clean = Callable[[str], str]
 
 
-class AttemptTimeout(TimeoutError):
+class AttemptTimeout(TimeoutError):  # noqa: N818 - as TimeoutError itself
     """Our own limit for one attempt was reached; the function may still run."""
 
 
@@ -68,5 +68,7 @@ def of_signal(error: BaseException) -> Fault | None:
         kind = FaultClass.RETRYABLE if error.retryable else FaultClass.PERMANENT
         return Fault(kind, Evidence.NONE, error.code, error.message, retry_after=error.retry_after)
     if isinstance(error, PartlyDone):
-        return Fault(FaultClass.PARTIAL, Evidence.SOME, error.code, f"{len(error.done)} done, {len(error.failed)} failed")
+        return Fault(
+            FaultClass.PARTIAL, Evidence.SOME, error.code, f"{len(error.done)} done, {len(error.failed)} failed"
+        )
     return None

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from settled.core.books import Books
     from settled.core.model import Moment
 
-EVENT_FOR = {State.UNKNOWN: Event.DOUBT, State.FAILED: Event.FAIL, State.NOT_DONE: Event.ABSENT, State.PARKED: Event.PARK}
+EVENT_FOR = {
+    State.UNKNOWN: Event.DOUBT,
+    State.FAILED: Event.FAIL,
+    State.NOT_DONE: Event.ABSENT,
+    State.PARKED: Event.PARK,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core import rules
-from settled.core.commands import AwaitCall, CheckOwners, Owners, Probe, Probed, Reply, Transact
+from settled.core.commands import AwaitCall, CheckOwners, Owners, Probe, Probed, Reply, Transact, expect
 from settled.core.settling import Over, Settle
 from settled.core.states import State
 
@@ -22,8 +22,7 @@ def settle(call: Call, policy: Policy, patience: float) -> Flow[Call]:
         return call
     call = yield from _see_over(call)
     while policy.probe and call.state is State.UNKNOWN and not call.held:
-        probed = yield Probe(call)
-        assert isinstance(probed, Probed)
+        probed = expect((yield Probe(call)), Probed)
         if probed.happened is None:
             return call
         call = yield from _record(call, probed)
@@ -45,9 +44,8 @@ def _record(call: Call, probed: Probed) -> Flow[Call]:
         note=probed.note,
         fence=probed.fence,
     )
-    reply = yield Transact(verdict)
-    assert isinstance(reply, Reply)
-    return reply.value or call
+    settled: Call | None = expect((yield Transact(verdict)), Reply).value
+    return settled or call
 
 
 def _seconds_to_proof(call: Call, now: Moment) -> float | None:
@@ -61,8 +59,7 @@ def _see_over(call: Call) -> Flow[Call]:
     doubtful = call.doubtful
     if not doubtful:
         return call
-    owners = yield CheckOwners(tuple(a.owner for a in doubtful))
-    assert isinstance(owners, Owners)
+    owners = expect((yield CheckOwners(tuple(a.owner for a in doubtful))), Owners)
     dead = [
         a.no
         for a, alive in zip(doubtful, owners.alive, strict=True)
@@ -70,6 +67,5 @@ def _see_over(call: Call) -> Flow[Call]:
     ]
     if not dead:
         return call
-    reply = yield Transact(Over(call.operation_id, dead))
-    assert isinstance(reply, Reply)
-    return reply.value or call
+    seen: Call | None = expect((yield Transact(Over(call.operation_id, dead))), Reply).value
+    return seen or call

@@ -111,7 +111,7 @@ UNSETTLED = frozenset({_S.PROCESSING, _S.UNKNOWN})
 MAY_HAVE_EFFECT = frozenset({_S.SUCCEEDED, _S.UNKNOWN, _S.PROCESSING, _S.PARTIAL})
 
 
-class IllegalTransition(ValueError):
+class IllegalTransition(ValueError):  # noqa: N818 - the name says what is wrong
     """The table has no row for this event in this state."""
 
 

@@ -137,10 +137,10 @@ class Hand:
                 self.floor.release(self.binding)
                 raise
             return raised(error, self.binding, self.floor)
-        except BaseException as error:  # noqa: BLE001 - every end of an attempt is read
-            if not isinstance(error, Exception):
-                raise
-            return timed_out(command.timeout, self.binding, self.floor, over=True) if limit.expired() else raised(error, self.binding, self.floor)
+        except Exception as error:  # noqa: BLE001 - every end of an attempt is read
+            if limit.expired():
+                return timed_out(command.timeout, self.binding, self.floor, over=True)
+            return raised(error, self.binding, self.floor)
         finally:
             current.reset(token)
         return returned(value, self.binding, self.floor)
@@ -239,7 +239,7 @@ async def _awaited(run: Callable[[], Any]) -> Any:
 
 async def _off_loop(probe: Callable[..., Any], call: object) -> Any:
     """Await an async probe here; run a sync one in a thread."""
-    if inspect.iscoroutinefunction(probe) or inspect.iscoroutinefunction(getattr(probe, "__call__", None)):
+    if inspect.iscoroutinefunction(probe) or inspect.iscoroutinefunction(type(probe).__call__):
         return await probe(call)
     said = await asyncio.to_thread(probe, call)
     return await said if inspect.isawaitable(said) else said

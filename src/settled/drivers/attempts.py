@@ -24,7 +24,7 @@ def current_call(command: Invoke, binding: Binding) -> CurrentCall:
     entry = Entry(no=no)
     if call is None:
         return CurrentCall("", no, deadline=command.deadline, entry=entry)
-    return CurrentCall(binding.key_for_tool(call.key), no, call.operation_id, command.deadline, entry)
+    return CurrentCall(binding.key_for_tool(call.key), no, call.operation_id, command.deadline, entry=entry)
 
 
 def run_here(command: Invoke, binding: Binding, floor: Floor) -> Ended:
@@ -44,7 +44,9 @@ def returned(value: object, binding: Binding, floor: Floor, *, abandoned: bool =
     return Ended(Returned(value, data, note), over=True, draw=floor.draw(), at=floor.now(), abandoned=abandoned)
 
 
-def raised(error: BaseException, binding: Binding, floor: Floor, *, over: bool = True, abandoned: bool = False) -> Ended:
+def raised(
+    error: BaseException, binding: Binding, floor: Floor, *, over: bool = True, abandoned: bool = False
+) -> Ended:
     """Return the end of an attempt that raised ``error``; what a tool says of its effect counts as its answer."""
     if isinstance(error, Executed):
         return returned(error.result, binding, floor, abandoned=abandoned)
@@ -81,8 +83,8 @@ def probed(said: Any, began: Moment, binding: Binding, floor: Floor) -> Probed:
     match said:
         case Happened(result):
             data, note = binding.encode(result)
-            return Probed(True, began, ended, at, data, note)
+            return Probed(happened=True, began=began, ended=ended, at=at, data=data, note=note)
         case NotHappened(fence):
-            return Probed(False, began, ended, at, fence=fence)
+            return Probed(happened=False, began=began, ended=ended, at=at, fence=fence)
         case _:
-            return Probed(None, began, ended, at)
+            return Probed(happened=None, began=began, ended=ended, at=at)

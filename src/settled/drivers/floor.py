@@ -79,7 +79,7 @@ class Floor:
         """Return a random number in [0, 1)."""
         return random.random()  # noqa: S311 - spreads retries, keeps no secret
 
-    def perform(self, command: Command, binding: Binding) -> Event:  # noqa: PLR0911 - one line a command
+    def perform(self, command: Command, binding: Binding) -> Event:
         """Perform a command that neither waits nor touches the journal."""
         match command:
             case Admit():

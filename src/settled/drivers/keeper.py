@@ -55,12 +55,14 @@ class Keeper:
 
     def start(self) -> None:
         """Start the thread if it does not run."""
-        if self._thread is not None:
-            return
-        with self._start:
-            if self._thread is None and not self._closed.is_set():
-                self._thread = threading.Thread(target=self._work, name="settled-keeper", daemon=True)
-                self._thread.start()
+        if self._thread is None:
+            with self._start:
+                self._start_once()
+
+    def _start_once(self) -> None:
+        if self._thread is None and not self._closed.is_set():
+            self._thread = threading.Thread(target=self._work, name="settled-keeper", daemon=True)
+            self._thread.start()
 
     def wake(self) -> None:
         """Do the chores soon."""
@@ -86,7 +88,7 @@ class Keeper:
 
     def _renew(self) -> None:
         now = time.monotonic()
-        if now - self._renewed < self._lease / 3 - self._pause / 2 or not self._held:
+        if not self._held or now - self._renewed < self._lease / 3 - self._pause / 2:
             return
         self._renewed = now
         held = [(op, h) for op, h in list(self._held.items()) if h.until is None or h.until > now]

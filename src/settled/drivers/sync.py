@@ -87,17 +87,19 @@ class Hand:
 
     def _invoke(self, command: Invoke) -> Ended:
         if command.call is None:
-            return self._interruptible(run_here(command, self.binding, self.floor) if command.timeout is None else self._leavable(command))
+            return self._interruptible(self._run(command))
         operation_id = command.call.operation_id
         if not self.here:
             self.here = operation_id
             self.floor.presence.enter(operation_id)
         self.floor.keeper.hold(operation_id, command.call.epoch, command.timeout)
         try:
-            ended = run_here(command, self.binding, self.floor) if command.timeout is None else self._leavable(command)
-            return self._interruptible(ended)
+            return self._interruptible(self._run(command))
         finally:
             self.floor.keeper.let_go(operation_id)
+
+    def _run(self, command: Invoke) -> Ended:
+        return run_here(command, self.binding, self.floor) if command.timeout is None else self._leavable(command)
 
     def _interruptible(self, ended: Ended) -> Ended:
         """An interruption (Ctrl-C, exit) is put on record, and raised again once that is done."""
@@ -136,5 +138,3 @@ class Hand:
             self.floor.tell("probe_failed", command.call, error=type(error).__name__)
             said = None
         return probed(said, began, self.binding, self.floor)
-
-
