@@ -1,0 +1,53 @@
+"""aiohttp's client."""
+
+from __future__ import annotations
+
+from settled.core.faults.carried import broken_body, by_answer
+from settled.core.faults.connect import connecting
+from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, refused, retryable, rules
+from settled.core.model import Evidence, Fault, FaultClass
+
+
+def of_response(error: BaseException, situation: Situation) -> Fault | None:
+    """Read a ClientResponseError. For an answer that it cannot parse, aiohttp makes up the status 400."""
+    if error.__cause__ is not None and is_a(error.__cause__, "aiohttp", "HttpProcessingError"):
+        return ambiguous("protocol_error")
+    return by_answer(error, situation)
+
+
+def of_proxy_answer(error: BaseException, situation: Situation) -> Fault:
+    """Read a proxy's refusal to connect: the request itself was never sent."""
+    answered = by_answer(error, situation)
+    kind = answered.kind if answered is not None else FaultClass.RETRYABLE
+    return Fault(FaultClass.RETRYABLE if kind is FaultClass.UNKNOWN else kind, Evidence.NONE, "proxy")
+
+
+RULES = rules(
+    "aiohttp",
+    final={
+        "ClientConnectorError": connecting,
+        "ClientConnectorCertificateError": refused("tls_certificate"),
+        "ConnectionTimeoutError": retryable("connect_timeout"),
+        "ServerFingerprintMismatch": refused("tls_certificate"),
+        "ClientHttpProxyError": of_proxy_answer,
+        "InvalidURL": refused("invalid_url"),
+        "NonHttpUrlClientError": refused("invalid_url"),
+        # of a redirect: the first hop was sent
+        "RedirectClientError": hopeless("bad_redirect"),
+        "InvalidUrlRedirectClientError": hopeless("bad_redirect"),
+        "NonHttpUrlRedirectClientError": hopeless("bad_redirect"),
+        "TooManyRedirects": hopeless("too_many_redirects"),
+        "ServerDisconnectedError": ambiguous("disconnected"),
+        "ClientConnectionResetError": ambiguous("connection_reset"),
+        "ClientOSError": ambiguous("connection_error"),
+        "ServerTimeoutError": ambiguous("timeout"),
+        "SocketTimeoutError": ambiguous("read_timeout"),
+        "ClientPayloadError": broken_body,
+        "ContentTypeError": broken_body,
+        "ClientResponseError": of_response,
+    },
+    wraps={
+        "ClientConnectionError": ambiguous("connection_error"),
+        "ClientError": ambiguous("client_error"),
+    },
+)

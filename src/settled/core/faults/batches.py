@@ -1,0 +1,82 @@
+"""Answers of batches: some items done, others not. Only structure and codes are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from settled.core.model import Evidence, Fault, FaultClass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LEFT_OVER = ("UnprocessedItems", "UnprocessedKeys", "UnprocessedEntries")
+_COUNTS = ("FailedRecordCount", "FailedEntryCount", "FailedPutCount", "FailedPutRecordCount")
+_FAILED = 400
+_SERVER = 500
+
+
+def of_batch(body: Mapping[str, Any]) -> Fault | None:
+    """Read DynamoDB, SQS, Kinesis, EventBridge, Firehose and Elasticsearch; ``None`` if no item failed."""
+    for field in _LEFT_OVER:
+        if isinstance(body.get(field), Mapping | list) and body[field]:
+            return partial(field, Evidence.SOME)
+    for field in _COUNTS:
+        if isinstance(body.get(field), int) and body[field] > 0:
+            return partial(field, Evidence.SOME)
+    return _of_entries(body) or _of_bulk(body)
+
+
+def of_multistatus(body: Any) -> Fault | None:
+    """Read a 207 with JSON: ``None`` if each item succeeded; in doubt if it cannot be told."""
+    items = body if isinstance(body, list) else _first_list(body)
+    statuses = [status for item in items if (status := _status(item)) is not None]
+    if not statuses or len(statuses) != len(items):
+        return partial("http_207", Evidence.MAYBE)
+    return _of_statuses("http_207", statuses)
+
+
+def partial(code: str, evidence: Evidence) -> Fault:
+    """Return the fault of a batch of which items failed."""
+    return Fault(FaultClass.PARTIAL, evidence, code)
+
+
+def _of_entries(body: Mapping[str, Any]) -> Fault | None:
+    failed, done = body.get("Failed"), body.get("Successful", [])
+    if not isinstance(failed, list) or not failed or not isinstance(done, list):
+        return None
+    if not all(isinstance(entry, Mapping) and "Id" in entry and "Code" in entry for entry in failed):
+        return None
+    if done:
+        return partial("Failed", Evidence.SOME)
+    ours = all(entry.get("SenderFault") is True for entry in failed)
+    return partial("Failed", Evidence.NONE if ours else Evidence.MAYBE)
+
+
+def _of_bulk(body: Mapping[str, Any]) -> Fault | None:
+    items = body.get("items")
+    if body.get("errors") is not True or not isinstance(items, list) or not items:
+        return None
+    actions = [next(iter(item.values())) for item in items if isinstance(item, Mapping) and item]
+    statuses = [_status(action) for action in actions]
+    return _of_statuses("bulk_errors", [status for status in statuses if status is not None] or [_SERVER])
+
+
+def _of_statuses(code: str, statuses: Iterable[int]) -> Fault | None:
+    every = list(statuses)
+    failed = [status for status in every if status >= _FAILED]
+    if not failed:
+        return None
+    if len(failed) < len(every):
+        return partial(code, Evidence.SOME)
+    return partial(code, Evidence.NONE if max(failed) < _SERVER else Evidence.MAYBE)
+
+
+def _status(item: Any) -> int | None:
+    status = item.get("status", item.get("statusCode")) if isinstance(item, Mapping) else None
+    return status if isinstance(status, int) and not isinstance(status, bool) else None
+
+
+def _first_list(body: Any) -> list[Any]:
+    lists = [value for value in body.values() if isinstance(value, list)] if isinstance(body, Mapping) else []
+    return lists[0] if lists else []

@@ -1,0 +1,27 @@
+"""botocore and boto3."""
+
+from __future__ import annotations
+
+from settled.core.faults.carried import by_answer
+from settled.core.faults.rules import ambiguous, refused, retryable, rules
+from settled.core.faults.tls import of_tls
+
+RULES = rules(
+    "botocore",
+    final={
+        "EndpointConnectionError": retryable("connect_failed"),
+        "ConnectTimeoutError": retryable("connect_timeout"),
+        "ProxyConnectionError": retryable("proxy"),
+        "SSLError": of_tls,
+        "ReadTimeoutError": ambiguous("read_timeout"),
+        "ConnectionClosedError": ambiguous("disconnected"),
+        "ResponseStreamingError": ambiguous("incomplete_read"),
+        "IncompleteReadError": ambiguous("incomplete_read"),
+        "ParamValidationError": refused("invalid_request"),
+        "NoCredentialsError": refused("no_credentials"),
+        "PartialCredentialsError": refused("no_credentials"),
+        "NoRegionError": refused("no_region"),
+        "ClientError": by_answer,
+    },
+    wraps={"HTTPClientError": ambiguous("http_error"), "BotoCoreError": ambiguous("botocore_error")},
+)

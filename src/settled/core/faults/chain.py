@@ -1,0 +1,57 @@
+"""Which errors stand inside of which: causes said outright, and contexts that merely came before."""
+
+from __future__ import annotations
+
+from settled.core.faults import look
+from settled.core.faults.rules import is_a
+
+DEEPEST = 10
+MOST = 100
+"""Errors looked at, all in all: groups can be wide."""
+
+INNER = ("reason", "original_error", "os_error", "orig")
+"""Where urllib3, urllib, aiohttp and SQLAlchemy keep the error that they wrap."""
+
+
+def causes(error: BaseException, *, recognised: bool) -> list[BaseException]:
+    """Return the errors that this one names as its cause: ``__cause__``, and what a known wrapper holds."""
+    found: list[object] = [error.__cause__]
+    if recognised:
+        found += [look.attr(error, name) for name in INNER]
+        found += error.args
+    unique = {id(inner): inner for inner in found if isinstance(inner, BaseException) and inner is not error}
+    return [inner for inner in unique.values() if not _only_how_timeouts_work(error, inner)]
+
+
+def members(error: BaseException) -> list[BaseException]:
+    """Return the members of a group."""
+    return list(error.exceptions) if isinstance(error, BaseExceptionGroup) else []
+
+
+def context(error: BaseException) -> BaseException | None:
+    """Return what was being handled when this was raised; ``None`` if the raiser said that it is irrelevant."""
+    earlier = None if error.__suppress_context__ else error.__context__
+    return None if earlier is None or _only_how_timeouts_work(error, earlier) else earlier
+
+
+def inside(error: BaseException) -> list[BaseException]:
+    """Return an error and what it names as its causes, theirs and so on, breadth first, bounded."""
+    return within(error)[0]
+
+
+def within(error: BaseException) -> tuple[list[BaseException], bool]:
+    """Do the same; and tell whether that is all of it."""
+    found, layer = {id(error): error}, [error]
+    for _ in range(DEEPEST):
+        inner = [one for outer in layer for one in [*causes(outer, recognised=True), *members(outer)]]
+        new = {id(one): one for one in inner if id(one) not in found}
+        layer = list(new.values())[: MOST - len(found)]
+        found |= {id(one): one for one in layer}
+        if len(layer) < len(new):
+            return list(found.values()), False
+    return list(found.values()), not layer
+
+
+def _only_how_timeouts_work(error: BaseException, inner: BaseException) -> bool:
+    # asyncio cancels what runs over its time; that cancellation is no event of its own
+    return isinstance(error, TimeoutError) and is_a(inner, "asyncio", "CancelledError")

@@ -1,0 +1,139 @@
+"""From an exception to a fault.
+
+How the errors around an exception are read (the part on which "no lie" rests):
+
+1. **A known class speaks for itself.** The most derived class with a rule decides, whatever came before it: an
+   ``httpx.ReadTimeout`` stays ambiguous though it was raised while a refused connection was being handled.
+2. **A wrapper is refined by what it names as its cause**: ``__cause__`` and, for known wrappers, the error that they
+   hold (``reason``, ``orig``, ``os_error``, an argument). So is a class that is not known, by its ``__cause__`` alone.
+   Of several causes the best known one counts; of equals the one that proves less.
+3. **A group proves what all of its members prove.** A single member speaks for the group.
+4. **A context names no cause**; it only came before. It lends its code to an error of which nothing else is known, but
+   never its proof: that error was raised *after* it, and what happened in between is not known. ``from None`` hides it.
+5. **A proof needs a clean past.** ``none`` holds for the whole attempt, so it is given up if an error anywhere in the
+   contexts may have had an effect, if a client repeated by itself (only its last try is seen), or if there is
+   more than can be looked at. A cancellation beneath a ``TimeoutError`` is how time-outs work, and no such event.
+
+At most 10 levels and 100 errors are looked at; cycles do no harm; attributes that raise count as missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from settled.core.faults import chain, look, repeats
+from settled.core.faults.python import of_group
+from settled.core.faults.rules import Situation, ambiguous, weakened
+from settled.core.faults.table import rule_of
+from settled.core.model import Evidence, Fault
+
+UNRECOGNISED = ambiguous("unrecognised")
+
+
+class Known(IntEnum):
+    """How much is known of an error."""
+
+    NOT = 0
+    WRAPPER = 1
+    WELL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read, and how well it is known."""
+
+    fault: Fault
+    known: Known
+
+
+_NOTHING = Reading(UNRECOGNISED, Known.NOT)
+
+
+def classify(error: BaseException, *, attempt: int = 1, doubtful: bool = False, now: float | None = None) -> Fault:
+    """Return why an attempt failed and what that proves about its effect.
+
+    Args:
+        error: what the tool raised.
+        attempt: number of this attempt over all owners, from 1.
+        doubtful: an earlier attempt may have had its effect; "already exists" may then be its success.
+        now: wall clock, seconds since 1970, for dates in ``Retry-After`` of answers without a ``Date``.
+
+    Never raises. What is not known is ``unknown`` with the evidence ``maybe``.
+    """
+    repeated = repeats.hidden(error)
+    walk = _Walk(Situation(attempt, doubtful or repeated, now))
+    reading = walk.read(error)
+    fault = reading.fault
+    past, complete = walk.past(error)
+    if fault is UNRECOGNISED and past and isinstance(error, Exception):
+        fault = _lent(past[0])
+    unclean = repeated or not complete or any(one.evidence is not Evidence.NONE for one in past)
+    if unclean:
+        fault = weakened(fault)
+    return replace(fault, message=fault.message or look.describe(error))
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One walk over the errors around an exception."""
+
+    situation: Situation
+    seen: dict[int, Reading] = field(default_factory=dict)
+
+    def read(self, error: BaseException, depth: int = 0) -> Reading:
+        """Read an error and its causes."""
+        if id(error) in self.seen:
+            return self.seen[id(error)]
+        if depth >= chain.DEEPEST or len(self.seen) >= chain.MOST:
+            return _NOTHING
+        self.seen[id(error)] = _NOTHING  # what a cycle comes back to
+        reading = self._read(error, depth)
+        self.seen[id(error)] = reading
+        return reading
+
+    def _read(self, error: BaseException, depth: int) -> Reading:
+        members = chain.members(error)
+        if members:
+            return _of_members([self.read(member, depth + 1) for member in members])
+        rule = rule_of(error)
+        said = rule.read(error, self.situation) if rule else None
+        if rule and said and not rule.wraps:
+            return Reading(said, Known.WELL)
+        causes = chain.causes(error, recognised=rule is not None)
+        best = _best([self.read(cause, depth + 1) for cause in causes])
+        if best.known or rule is None:
+            return best
+        return Reading(said or rule.default or UNRECOGNISED, Known.NOT if rule.bug else Known.WRAPPER)
+
+    def past(self, error: BaseException) -> tuple[list[Fault], bool]:
+        """Return what is known of the errors that came before this one, nearest first; whether that is all of them."""
+        found: list[Fault] = []
+        line, met, whole = [error], {id(error)}, True
+        for _ in range(chain.DEEPEST):
+            parts = [chain.within(outer) for outer in line]
+            whole = whole and all(complete for _, complete in parts)
+            within = [inner for errors, _ in parts for inner in errors]
+            met |= {id(inner) for inner in within}
+            earlier = {id(one): one for inner in within if (one := chain.context(inner)) is not None}
+            line = [one for one in earlier.values() if id(one) not in met]
+            found += [reading.fault for reading in map(self.read, line) if reading.known]
+        return found, whole and not line
+
+
+def _lent(fault: Fault) -> Fault:
+    """Return what a context lends: its code, and whether a repeat makes sense; nothing that it proves."""
+    return weakened(replace(fault, evidence=Evidence.NONE))
+
+
+def _best(readings: list[Reading]) -> Reading:
+    best = max((reading.known for reading in readings), default=Known.NOT)
+    equals = [reading for reading in readings if reading.known is best]
+    doubtful = [reading for reading in equals if reading.fault.evidence is not Evidence.NONE]
+    return (doubtful or equals or [_NOTHING])[0] if best else _NOTHING
+
+
+def _of_members(readings: list[Reading]) -> Reading:
+    if len(readings) == 1:
+        return readings[0]
+    return Reading(of_group(reading.fault for reading in readings), max(reading.known for reading in readings))

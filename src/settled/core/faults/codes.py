@@ -1,0 +1,116 @@
+"""Error codes of providers. They decide over the status: AWS throttles with 400, 403, 502 and 503 alike.
+
+Sources: botocore's lists of throttled and transient codes, Stripe's and Slack's error codes, Google's reasons of
+``usageLimits``, ``google.rpc.Code``, Apollo's and Shopify's GraphQL codes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from settled.core.faults.rules import ambiguous, exists, in_progress, invalid, refused, throttled
+
+if TYPE_CHECKING:
+    from settled.core.model import Fault
+
+
+def _set(codes: str) -> frozenset[str]:
+    return frozenset(codes.split())
+
+
+AWS_THROTTLED = _set(
+    "Throttling ThrottlingException ThrottledException RequestThrottledException RequestThrottled "
+    "TooManyRequestsException ProvisionedThroughputExceededException RequestLimitExceeded "
+    "BandwidthLimitExceeded LimitExceededException SlowDown EC2ThrottledException"
+)
+
+THROTTLED = AWS_THROTTLED | _set(
+    "rate_limit rate_limited ratelimited rate_limit_error rate_limit_exceeded RATE_LIMITED rateLimitExceeded "
+    "userRateLimitExceeded sharingRateLimitExceeded account_rate_limit_exceeded too_many_requests "
+    "TOO_MANY_REQUESTS THROTTLED throttled slow_down overloaded overloaded_error engine_overloaded"
+)
+
+_QUOTA = _set(
+    "insufficient_quota quota_exceeded quotaExceeded dailyLimitExceeded billing_hard_limit_reached "
+    "billing_not_active billing_error access_terminated"
+)
+
+_IN_PROGRESS = _set("idempotency_key_in_use TransactionInProgressException")
+
+_OTHER_REQUEST = _set(
+    "idempotency_error idempotency_key_reused IdempotentParameterMismatch IdempotentParameterMismatchException "
+    "IdempotencyParameterMismatchException"
+)
+
+_TRANSIENT = _set(
+    "RequestTimeout RequestTimeoutException PriorRequestNotComplete InternalError InternalFailure "
+    "InternalServerError ServiceUnavailable internal_error fatal_error service_unavailable request_timeout "
+    "api_error server_error INTERNAL_SERVER_ERROR INTERNAL UNAVAILABLE UNKNOWN internal_server_error "
+    "timeout_error"
+)
+
+_EXPIRED = _set(
+    "ExpiredToken ExpiredTokenException token_expired UNAUTHENTICATED authentication_error RequestExpired expired_token"
+)
+
+_INVALID = _set(
+    "ValidationError ValidationException MissingParameter InvalidParameter InvalidParameterValue "
+    "InvalidParameterException InvalidParameterCombination SerializationException INVALID_ARGUMENT "
+    "OUT_OF_RANGE BAD_USER_INPUT GRAPHQL_PARSE_FAILED GRAPHQL_VALIDATION_FAILED invalid_arguments"
+)
+
+_REFUSED = _set(
+    "AccessDenied AccessDeniedException NoSuchKey NoSuchBucket ResourceNotFoundException invalid_request_error "
+    "context_length_exceeded permission_error not_found_error request_too_large invalid_api_key "
+    "model_not_found content_policy_violation content_filter FORBIDDEN PERMISSION_DENIED NOT_FOUND "
+    "FAILED_PRECONDITION UNIMPLEMENTED OPERATION_RESOLUTION_FAILURE PERSISTED_QUERY_NOT_FOUND "
+    "PERSISTED_QUERY_NOT_SUPPORTED ACCESS_DENIED not_authed invalid_auth account_inactive token_revoked "
+    "no_permission missing_scope channel_not_found user_not_found not_in_channel is_archived msg_too_long "
+    "no_text invalid_blocks invalid_arg_name restricted_action ekm_access_denied access_denied"
+)
+
+_EXISTS = re.compile(
+    r"(?i:already|duplicate)|ConditionalCheckFailed(Exception)?|PreconditionFailed(Exception)?"
+    r"|version_conflict_engine_exception|name_taken|ResourceInUseException|ResourceConflictException"
+)
+"""In a code, never in a text: the thing is there, or the condition on it no longer holds."""
+
+
+def of_codes(codes: list[str], *, doubtful: bool) -> Fault | None:
+    """Read the codes of one answer; the most telling one decides. ``None`` if none is known."""
+    known = {
+        "in_progress": _first(codes, _IN_PROGRESS),
+        "quota": _first(codes, _QUOTA),
+        "throttled": _first(codes, THROTTLED),
+        "exists": next((code for code in codes if _EXISTS.search(code)), None),
+        "refused": _first(codes, _OTHER_REQUEST | _EXPIRED | _REFUSED),
+        "invalid": next((code for code in codes if code in _INVALID or code.endswith(".Malformed")), None),
+        "transient": _first(codes, _TRANSIENT),
+    }
+    group, code = next(((group, code) for group, code in known.items() if code), ("", ""))
+    match group:
+        case "in_progress":
+            return in_progress(code)
+        case "throttled":
+            return throttled(code)
+        case "exists":
+            return exists(code, doubtful=doubtful)
+        case "quota" | "refused":
+            return replace(refused(code), refresh=code in _EXPIRED)
+        case "invalid":
+            return invalid(code)
+        case "transient":
+            return ambiguous(code, uncertain=True)
+        case _:
+            return None
+
+
+def proves_refusal(code: str) -> bool:
+    """Tell whether this code says why nothing was done, also where the status (409, 412) leaves it open."""
+    return code in _OTHER_REQUEST or code in _QUOTA or _EXISTS.search(code) is not None
+
+
+def _first(codes: list[str], known: frozenset[str]) -> str | None:
+    return next((code for code in codes if code in known), None)

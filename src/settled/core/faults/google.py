@@ -1,0 +1,49 @@
+"""google-api-core and google-api-python-client: gRPC's code where there is one, else HTTP's status."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from settled.core.faults import look
+from settled.core.faults.carried import by_answer
+from settled.core.faults.grpc import of_code, of_grpc
+from settled.core.faults.rules import Situation, ambiguous, refused, rules
+
+if TYPE_CHECKING:
+    from settled.core.model import Fault
+
+
+def of_call(error: BaseException, situation: Situation) -> Fault | None:
+    """Read a GoogleAPICallError; ``None`` if it names neither code nor status."""
+    rpc = look.attr(error, "errors")
+    first = rpc[0] if isinstance(rpc, list | tuple) and rpc else None
+    if isinstance(first, BaseException) and (said := of_grpc(first, situation)):
+        return said
+    name = look.attr(error, "grpc_status_code", "name")  # of the class: also where the answer came over HTTP
+    if not isinstance(name, str) or look.attr(error, "response") is not None:
+        return by_answer(error, situation)
+    delay = _retry_delay(error)
+    fault = of_code(name, asks_to_wait=delay is not None, never_connected=False, situation=situation)
+    return replace(fault, retry_after=delay)
+
+
+def _retry_delay(error: BaseException) -> float | None:
+    details = look.attr(error, "details")
+    for detail in details if isinstance(details, list | tuple) else ():
+        seconds = look.number(look.attr(detail, "retry_delay", "seconds"))
+        nanos = look.number(look.attr(detail, "retry_delay", "nanos"))
+        if seconds is not None:
+            return seconds + (nanos or 0) / 1e9
+    return None
+
+
+RULES = {
+    **rules(
+        "google",
+        final={"GoogleAPICallError": of_call},
+        wraps={"RetryError": ambiguous("retries_exhausted"), "GoogleAPIError": ambiguous("google_error")},
+    ),
+    **rules("google", final={"DefaultCredentialsError": refused("no_credentials")}),
+    **rules("googleapiclient", final={"HttpError": by_answer}),
+}

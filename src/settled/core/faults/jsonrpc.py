@@ -1,0 +1,42 @@
+"""Error codes of JSON-RPC 2.0 and of MCP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from settled.core.faults import look
+from settled.core.faults.rules import ambiguous, invalid, refused
+from settled.core.model import Evidence, Fault, FaultClass
+
+_CODES = {
+    -32602: invalid("mcp_invalid_params"),
+    -32601: invalid("mcp_method_not_found"),
+    -32700: refused("mcp_parse_error"),
+    -32600: refused("mcp_invalid_request"),
+    -32603: ambiguous("mcp_internal_error", uncertain=True),
+    -32001: ambiguous("mcp_request_timeout"),
+    -32000: ambiguous("mcp_connection_closed"),
+    -32042: refused("mcp_url_elicitation"),
+    -32800: Fault(FaultClass.CANCELLED, Evidence.MAYBE, "mcp_cancelled"),
+}
+_PROTOCOL = range(-32029, -32019)
+"""-3202x: headers, capability, version."""
+
+
+def of_code(code: int, message: str = "") -> Fault:
+    """Read a JSON-RPC error code as MCP uses it; codes of the server's own are ambiguous."""
+    known = _CODES.get(code) or (refused(f"mcp_{code}") if code in _PROTOCOL else ambiguous(f"mcp_{code}"))
+    return replace(known, message=look.text(message))
+
+
+def of_envelope(value: Mapping[str, Any]) -> Fault | None:
+    """Read a JSON-RPC answer; ``None`` if it is none, or no error."""
+    error = value.get("error")
+    if value.get("jsonrpc") != "2.0" or not isinstance(error, Mapping):
+        return None
+    code = error.get("code")
+    if not isinstance(code, int) or isinstance(code, bool):
+        return None
+    return of_code(code, look.text(error.get("message", "")))

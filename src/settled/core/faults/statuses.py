@@ -1,0 +1,64 @@
+"""HTTP statuses: what one says by itself.
+
+A 4xx of the service is a refusal, which on the first attempt proves that nothing was executed; 408, 409 and 412 are
+not. Once an earlier attempt is in doubt, a refusal may be what its success left behind, so it proves nothing.
+5xx: some part of the other side failed, another part may have executed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from settled.core.faults.rules import ambiguous, exists, hopeless, refused, retryable, throttled, weakened
+
+if TYPE_CHECKING:
+    from settled.core.model import Fault
+
+# 444, 460, 499: a proxy's note that its client went away; the service behind it was asked
+_AMBIGUOUS = frozenset({408, 444, 460, 499})
+_CONFLICT = frozenset({409, 412})
+_BEFORE_EXECUTION = frozenset({421, 423, 425})
+# whatever happened before, these come from a gate in front of the execution
+_GATE = frozenset({401, 402, 405, 406, 407, 411, 413, 414, 415, 426, 428, 431, 451})
+_GONE = frozenset({404, 410})
+_REFUSED_5XX = frozenset({501, 505})
+# Cloudflare: origin refused, no route to the origin, TLS to the origin failed. 522 also means that it fell silent
+# after the connection was made.
+_ORIGIN_NOT_REACHED = frozenset({521, 523, 525, 526})
+_OVERLOADED = 529
+_TOO_MANY = 429
+_UNAVAILABLE = 503
+_TOO_LARGE = 413
+_UNAUTHORIZED = 401
+_CLIENT_ERROR, _SERVER_ERROR = 400, 500
+
+
+def of_status(status: int, *, method: str, asks_to_wait: bool, doubtful: bool) -> Fault:
+    """Read a status that is no success (400 to 599; anything else is ambiguous)."""
+    code = f"http_{status}"
+    if _CLIENT_ERROR <= status < _SERVER_ERROR:
+        return _of_4xx(status, code, method=method, asks_to_wait=asks_to_wait, doubtful=doubtful)
+    if status == _OVERLOADED or (status == _UNAVAILABLE and asks_to_wait):
+        return throttled(code)
+    if status in _REFUSED_5XX:
+        return refused(code)
+    if status in _ORIGIN_NOT_REACHED:
+        return retryable(code)
+    return ambiguous(code, uncertain=status == _SERVER_ERROR)
+
+
+def _of_4xx(status: int, code: str, *, method: str, asks_to_wait: bool, doubtful: bool) -> Fault:
+    if status == _TOO_MANY:
+        return throttled(code)
+    if status in _AMBIGUOUS:
+        return ambiguous(code)
+    if status in _CONFLICT:
+        return replace(hopeless(code), own_success=doubtful)
+    if status in _BEFORE_EXECUTION or (status == _TOO_LARGE and asks_to_wait):
+        return retryable(code)
+    if status in _GATE:
+        return replace(refused(code), refresh=status == _UNAUTHORIZED)
+    if status in _GONE and method == "DELETE":
+        return exists(code, doubtful=doubtful)
+    return weakened(refused(code)) if doubtful else refused(code)

@@ -1,0 +1,128 @@
+"""Operating system and standard library: errno, sockets, http.client, urllib, asyncio's streams.
+
+``OSError`` is read by its number, so that a bare ``OSError(errno, …)`` and its named subclass agree.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+
+from settled.core.faults import look
+from settled.core.faults.carried import by_answer
+from settled.core.faults.connect import NOT_REACHED, of_dns
+from settled.core.faults.rules import (
+    Rule,
+    Rules,
+    Situation,
+    ambiguous,
+    exists,
+    local,
+    refused,
+    retryable,
+    rules,
+)
+from settled.core.model import Evidence, Fault, FaultClass
+
+_AMBIGUOUS = {
+    errno.ECONNRESET: "connection_reset",
+    errno.ECONNABORTED: "connection_aborted",
+    errno.EPIPE: "broken_pipe",
+    errno.ETIMEDOUT: "timeout",
+}
+_LOCAL = {
+    errno.EMFILE: "too_many_files",
+    errno.ENFILE: "too_many_files",
+    errno.ENOMEM: "no_memory",
+    errno.EAGAIN: "would_block",
+    errno.EINTR: "interrupted",
+}
+_CUT = {errno.ENOSPC: "disk_full", errno.EDQUOT: "disk_quota", errno.EIO: "io_error"}
+_REFUSED = (*(errno.EROFS, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL),)
+_BUSY = (errno.EBUSY, errno.ETXTBSY, errno.ESTALE)
+
+_CONNECTING = re.compile(r"Connect call failed|Tunnel connection failed")
+"""How asyncio and http.client call a connection that was never made."""
+
+
+def of_os(error: BaseException, situation: Situation) -> Fault | None:
+    """Read an OSError by its number; ``None`` if that says nothing."""
+    number = look.number(look.attr(error, "errno"))
+    if _never_connected(error):
+        return retryable(NOT_REACHED.get(number or 0, "connect_failed"))
+    if look.number(look.attr(error, "characters_written")):
+        return ambiguous("would_block")
+    return _by_number(number, situation)
+
+
+def _by_number(number: int | None, situation: Situation) -> Fault | None:
+    if number is None:
+        return None
+    name = errno.errorcode.get(number, "os_error").lower()
+    if number in {errno.EEXIST, errno.ENOENT}:
+        return exists(name, doubtful=situation.doubtful)
+    if number in _CUT:
+        return Fault(FaultClass.PARTIAL, Evidence.SOME, _CUT[number])
+    if number in _REFUSED:
+        return refused(name)
+    if number in _BUSY:
+        return retryable(name)
+    if number in _LOCAL:
+        return local(_LOCAL[number])
+    if number in NOT_REACHED:
+        return retryable(NOT_REACHED[number])
+    return ambiguous(_AMBIGUOUS[number]) if number in _AMBIGUOUS else None
+
+
+def _never_connected(error: BaseException) -> bool:
+    words = look.text(look.attr(error, "strerror") or error)
+    if words.startswith("Multiple exceptions: "):  # asyncio's, when each address failed in another way
+        each = words.removeprefix("Multiple exceptions: ").split("[Errno ")[1:]
+        return bool(each) and all(_CONNECTING.match(one.partition("] ")[2]) for one in each)
+    return _CONNECTING.match(words) is not None
+
+
+def of_url(error: BaseException, _: Situation) -> Fault | None:
+    """Read urllib's URLError: a text as its reason is its own refusal, an error in it says more."""
+    return refused("invalid_url") if isinstance(look.attr(error, "reason"), str) else None
+
+
+def named(number: int) -> Rules:
+    """Return rules for the classes of one errno, which may be raised without it."""
+
+    def judge(error: BaseException, situation: Situation) -> Fault | None:
+        return of_os(error, situation) or _by_number(number, situation)
+
+    kind = type(OSError(number, ""))
+    return rules(kind.__module__, final={kind.__qualname__: judge})
+
+
+_NAMED = (
+    *(errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE, errno.EAGAIN, errno.EINTR),
+    *(errno.EEXIST, errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EACCES),
+)
+
+RULES = {
+    ("builtins", "OSError"): Rule(of_os, default=ambiguous("os_error")),
+    ("builtins", "TimeoutError"): Rule(of_os, default=ambiguous("timeout")),
+    **{name: rule for number in _NAMED for name, rule in named(number).items()},
+    **rules("socket", final={"gaierror": of_dns, "herror": of_dns}),
+    **rules("builtins", final={"EOFError": ambiguous("end_of_file")}),
+    **rules("asyncio", final={"IncompleteReadError": ambiguous("incomplete_read")}),
+    **rules(
+        "http",
+        final={
+            "InvalidURL": refused("invalid_url"),
+            "NotConnected": refused("not_connected"),
+            "RemoteDisconnected": ambiguous("disconnected"),
+            "IncompleteRead": ambiguous("incomplete_read"),
+            "HTTPException": ambiguous("protocol_error"),
+        },
+    ),
+    **rules(
+        "urllib",
+        final={"HTTPError": by_answer, "ContentTooShortError": ambiguous("incomplete_read")},
+        wraps={"URLError": of_url},
+        default=ambiguous("url_error"),
+    ),
+}

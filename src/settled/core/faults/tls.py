@@ -1,0 +1,46 @@
+"""TLS errors: which of them prove that no request left.
+
+A certificate that is not accepted and a failed handshake come before the first byte of the request. An unexpected
+end of file does not: it also comes while the answer is awaited.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from settled.core.faults import chain, look
+from settled.core.faults.rules import Situation, ambiguous, is_a, refused, retryable, rules
+
+if TYPE_CHECKING:
+    from settled.core.model import Fault
+
+_BEFORE_THE_REQUEST = (
+    *("WRONG_VERSION_NUMBER", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE", "NO_CIPHERS_AVAILABLE"),
+    *("HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "UNRECOGNIZED_NAME", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"),
+    *("UNKNOWN_CA", "CERTIFICATE", "DH_KEY_TOO_SMALL", "UNSAFE_LEGACY_RENEGOTIATION", "NO_APPLICATION_PROTOCOL"),
+)
+
+
+def of_tls(error: BaseException, _: Situation | None = None) -> Fault:
+    """Read an SSL error of any library by the ssl module's own error inside it."""
+    if rejected_certificate(error):
+        return refused("tls_certificate")
+    reasons = [look.text(look.attr(inner, "reason")) for inner in chain.inside(error) if is_a(inner, "ssl", "SSLError")]
+    if any(sign in reason for reason in reasons for sign in _BEFORE_THE_REQUEST):
+        return retryable("tls_handshake")
+    return ambiguous("tls_error")
+
+
+def rejected_certificate(error: BaseException) -> bool:
+    """Tell whether this error comes from a certificate that was not accepted."""
+    return any(is_a(inner, "ssl", "SSLCertVerificationError", "CertificateError") for inner in chain.inside(error))
+
+
+RULES = rules(
+    "ssl",
+    final={
+        "SSLCertVerificationError": refused("tls_certificate"),
+        "CertificateError": refused("tls_certificate"),
+        "SSLError": of_tls,
+    },
+)

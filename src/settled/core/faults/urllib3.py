@@ -1,0 +1,32 @@
+"""urllib3, also beneath requests and botocore."""
+
+from __future__ import annotations
+
+from settled.core.faults.connect import connecting
+from settled.core.faults.rules import ambiguous, local, refused, retryable, rules
+from settled.core.faults.tls import of_tls
+
+RULES = rules(
+    "urllib3",
+    final={
+        "NewConnectionError": connecting,
+        "ConnectTimeoutError": retryable("connect_timeout"),
+        "EmptyPoolError": local("pool_timeout"),
+        "FullPoolError": local("pool_full"),
+        "ClosedPoolError": local("pool_closed"),
+        "LocationValueError": refused("invalid_url"),
+        "InvalidHeader": refused("invalid_header"),
+        "SSLError": of_tls,
+        "ReadTimeoutError": ambiguous("read_timeout"),
+        "ProtocolError": ambiguous("protocol_error"),
+        "IncompleteRead": ambiguous("incomplete_read"),
+        "DecodeError": ambiguous("broken_body"),
+        "ResponseError": ambiguous("retries_exhausted"),
+    },
+    wraps={
+        "MaxRetryError": ambiguous("retries_exhausted"),
+        "ProxyError": ambiguous("proxy"),
+        "TimeoutError": ambiguous("timeout"),
+        "HTTPError": ambiguous("http_error"),
+    },
+)
