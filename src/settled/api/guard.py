@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, overload
 
@@ -92,6 +94,7 @@ class Guard:
         self._streak = InvalidStreak()
         self._resets: dict[str, int] = {}
         self._lock = threading.Lock()
+        _guards.add(self)
 
     # --- tools -----------------------------------------------------------------------------
 
@@ -273,6 +276,10 @@ class Guard:
                 breakers[name].reset()
             self._resets[name] = count
 
+    def _forked(self) -> None:
+        self._lock = threading.Lock()
+        self.floor.forked()
+
     def close(self) -> None:
         """Let go of threads and files. Calls that run on detached are recorded as late evidence or spilled."""
         self.floor.keeper.close()
@@ -289,6 +296,18 @@ class Guard:
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.close)
+
+
+_guards: weakref.WeakSet[Guard] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for guard in list(_guards):
+        guard._forked()  # noqa: SLF001 - the module's own
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def _opened(journal: str | Journal | None, **options: Any) -> Any:

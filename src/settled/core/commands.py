@@ -62,6 +62,11 @@ class Invoke:
 
 
 @dataclass(frozen=True, slots=True)
+class Refresh:
+    """Let the tool get fresh credentials; answered with ``Woke``. The next attempt shows whether they help."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sleep:
     """Wait; answered with ``Woke``."""
 
@@ -108,7 +113,21 @@ class Tell:
     facts: Mapping[str, object] = field(default_factory=dict)
 
 
-Command = Transact | Admit | Report | Spend | Refund | Invoke | Sleep | AwaitCall | Probe | CheckOwners | Spill | Tell
+Command = (
+    Transact
+    | Admit
+    | Report
+    | Spend
+    | Refund
+    | Invoke
+    | Refresh
+    | Sleep
+    | AwaitCall
+    | Probe
+    | CheckOwners
+    | Spill
+    | Tell
+)
 
 
 # --- events -------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from settled.core.commands import (
     Granted,
     Invoke,
     Raised,
+    Refresh,
     Refund,
     Reply,
     Report,
@@ -247,7 +248,7 @@ class Life:
             recorded = yield from self._end(call, ended, fault, step)
             if isinstance(recorded, Answer):
                 return recorded
-            if recorded.state is not State.PROCESSING:
+            if recorded.state is not State.PROCESSING or not isinstance(step, Again):
                 return (yield from self._closed(recorded, fault, step))
             began = yield from self._again(recorded, fault, step)
             if isinstance(began, Answer):
@@ -322,9 +323,8 @@ class Life:
             return began if isinstance(began, Answer) else (yield from self._series(began))
         return from_record(settled)
 
-    def _again(self, call: Call, fault: Fault | None, step: Again | Stop) -> Flow[Call | Answer]:
+    def _again(self, call: Call, fault: Fault | None, step: Again) -> Flow[Call | Answer]:
         """Wait, ask the budgets and the breakers, and put the next intent on record."""
-        assert isinstance(step, Again)
         blocked = yield from self._pause(step)
         if blocked:
             return (yield from self._give_up(call, fault, blocked))
@@ -352,6 +352,8 @@ class Life:
         if self.abandoned or woke.abandoned:
             yield from self._do(Refund(step.cost))
             return Stop("cancelled")
+        if step.refresh:
+            yield from self._do(Refresh())
         shut = yield from self._shut()
         if shut is not None:
             yield from self._do(Refund(step.cost))

@@ -23,6 +23,8 @@ class Again:
 
     delay: float
     cost: float
+    refresh: bool = False
+    """Get fresh credentials first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def plan(fault: Fault, policy: Policy, limits: Limits, tries: Tries) -> Again | 
         return Stop("token_window")
     free = tries.made == 1 and fault.evidence is Evidence.NONE and not fault.throttled and not fault.refresh
     cost = 0.0 if free else THROTTLED_COST if fault.throttled else 1.0
-    return Again(delay, cost)
+    return Again(delay, cost, refresh=fault.refresh)
 
 
 def _pointless(fault: Fault, policy: Policy, tries: Tries) -> str:

@@ -7,7 +7,7 @@ import contextvars
 import inspect
 from typing import TYPE_CHECKING
 
-from settled.core.commands import AwaitCall, Ended, Invoke, Probe, Reply, Sleep, Spill, Transact, Woke
+from settled.core.commands import AwaitCall, Ended, Invoke, Probe, Refresh, Reply, Sleep, Spill, Transact, Woke
 from settled.core.model import Effect
 from settled.current import current
 from settled.drivers.attempts import current_call, late_of, not_begun, probed, raised, returned, run_here, timed_out
@@ -100,6 +100,8 @@ class Hand:
                 return await self._await(command)
             case Probe():
                 return await self._probe(command)
+            case Refresh():
+                return await self._refresh()
             case Spill():
                 return await asyncio.to_thread(self.floor.perform, command, self.binding)
             case _:
@@ -223,6 +225,14 @@ class Hand:
             self.floor.presence.forget(command.operation_id, wake)
         return Woke(self.floor.now(), local=local, abandoned=self.abandoned.is_set())
 
+    async def _refresh(self) -> Woke:
+        try:
+            if self.binding.refresh is not None:
+                await _off_loop(self.binding.refresh)
+        except Exception as error:  # noqa: BLE001 - the next attempt shows what it is worth
+            self.floor.tell("refresh_failed", None, tool=self.binding.tool, error=type(error).__name__)
+        return Woke(self.floor.now())
+
     async def _probe(self, command: Probe) -> Event:
         began, probe = self.floor.journal.now(), self.binding.probe
         try:
@@ -237,11 +247,11 @@ async def _awaited(run: Callable[[], Any]) -> Any:
     return await run()
 
 
-async def _off_loop(probe: Callable[..., Any], call: object) -> Any:
-    """Await an async probe here; run a sync one in a thread."""
-    if inspect.iscoroutinefunction(probe) or inspect.iscoroutinefunction(type(probe).__call__):
-        return await probe(call)
-    said = await asyncio.to_thread(probe, call)
+async def _off_loop(function: Callable[..., Any], *args: object) -> Any:
+    """Await an async function here; run a sync one in a thread."""
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+        return await function(*args)
+    said = await asyncio.to_thread(function, *args)
     return await said if inspect.isawaitable(said) else said
 
 

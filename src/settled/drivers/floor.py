@@ -71,6 +71,12 @@ class Floor:
         self.keeper = Keeper(journal, lease)
         self._lock = threading.Lock()
 
+    def forked(self) -> None:
+        """In a forked child: hold no lease and wait for nobody; threads and locks of the parent are not ours."""
+        self.presence = Presence()
+        self.keeper.forked()
+        self._lock = threading.Lock()
+
     def now(self) -> float:
         """Return the drivers' clock, seconds."""
         return time.monotonic()

@@ -59,6 +59,12 @@ class Keeper:
             with self._start:
                 self._start_once()
 
+    def forked(self) -> None:
+        """In a forked child: the parent holds its leases itself, and its thread is not here."""
+        self._held = {}
+        self._thread = None
+        self._wanted, self._start = threading.Event(), threading.Lock()
+
     def _start_once(self) -> None:
         if self._thread is None and not self._closed.is_set():
             self._thread = threading.Thread(target=self._work, name="settled-keeper", daemon=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
+import inspect
 import threading
 import time
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
-from settled.core.commands import AwaitCall, Ended, Invoke, Probe, Reply, Sleep, Transact, Woke
+from settled.core.commands import AwaitCall, Ended, Invoke, Probe, Refresh, Reply, Sleep, Transact, Woke
 from settled.drivers.attempts import late_of, probed, raised, run_here, timed_out
 from settled.drivers.leaving import Leaving, in_thread
 from settled.errors import JournalError
@@ -77,6 +80,8 @@ class Hand:
                 return self._await(command)
             case Probe():
                 return self._probe(command)
+            case Refresh():
+                return self._refresh()
             case _:
                 return self.floor.perform(command, self.binding)
 
@@ -130,11 +135,31 @@ class Hand:
             self.floor.presence.forget(command.operation_id, event.set)
         return Woke(self.floor.now(), local=local)
 
+    def _refresh(self) -> Woke:
+        try:
+            if self.binding.refresh is not None:
+                _finished(self.binding.refresh())
+        except Exception as error:  # noqa: BLE001 - the next attempt shows what it is worth
+            self.floor.tell("refresh_failed", None, tool=self.binding.tool, error=type(error).__name__)
+        return Woke(self.floor.now())
+
     def _probe(self, command: Probe) -> Event:
         began = self.floor.journal.now()
         try:
-            said = self.binding.probe(command.call) if self.binding.probe else None
+            said = _finished(self.binding.probe(command.call)) if self.binding.probe else None
         except Exception as error:  # noqa: BLE001 - a probe that fails has told nothing
             self.floor.tell("probe_failed", command.call, error=type(error).__name__)
             said = None
         return probed(said, began, self.binding, self.floor)
+
+
+def _finished(value: Any) -> Any:
+    """Return what an async probe or refresh gives; in a thread, since a loop may run in this one."""
+    if not inspect.isawaitable(value):
+        return value
+
+    async def awaited() -> Any:
+        return await value
+
+    with ThreadPoolExecutor(1, "settled-probe") as thread:
+        return thread.submit(asyncio.run, awaited()).result()
