@@ -1,0 +1,98 @@
+"""What the journals share: which calls a query means, and how their logs are sealed and checked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import sha256
+from itertools import groupby, islice
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from settled.core.call import Call, LogRow, chain
+from settled.core.expiry import due
+from settled.core.rules import lease_over
+from settled.core.states import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from settled.core.model import Moment
+    from settled.ports import CallQuery
+
+
+def matches(call: Call, query: CallQuery, now: Moment) -> bool:
+    """Whether a call is among those that are asked for."""
+    wanted = (
+        query.states is None or call.state in query.states,
+        query.tool is None or call.tool == query.tool,
+        query.tenant is None or call.tenant == query.tenant,
+        query.scope is None or call.scope == query.scope,
+        query.disputed is None or call.disputed is query.disputed,
+        not query.lease_over or (call.state is State.PROCESSING and lease_over(call, now)),
+        not query.past_retention or due(call, now),
+    )
+    return all(wanted)
+
+
+def seal_over(previous: str, rows: Iterable[LogRow]) -> str:
+    """Return the seal that chains the heads of ``rows`` to the seal before."""
+    digest = sha256(previous.encode())
+    for row in rows:
+        digest.update(f"\n{row.operation_id} {row.no} {row.head}".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def broken_chains(rows: Iterable[LogRow]) -> Iterator[str]:
+    """Yield a line for each row that does not follow from the row before it.
+
+    ``rows`` come grouped by operation, in the order of their numbers.
+    """
+    for operation_id, group in groupby(rows, key=attrgetter("operation_id")):
+        no, head = 0, ""
+        for row in group:
+            if row.no != no + 1:
+                yield f"{operation_id}: log row {row.no} follows row {no}: rows are missing or were changed"
+            elif chain(head, replace(row, head="")) != row.head:
+                yield f"{operation_id}: log row {row.no} was changed: its head does not follow from row {no}"
+            no, head = row.no, row.head
+
+
+def broken_seals(rows: Iterable[LogRow], seals: Iterable[tuple[int, str]]) -> Iterator[str]:
+    """Yield a line for each seal that the log does not give.
+
+    ``rows`` are the whole log in order; each seal says how many of them it covers.
+    """
+    log, done, previous = iter(rows), 0, ""
+    for upto, text in seals:
+        piece = list(islice(log, upto - done))
+        if len(piece) != upto - done:
+            there = done + len(piece)
+            yield f"seal {text[:12]}: covers {upto} log rows, but only {there} are there: the tail was cut off"
+            return
+        if seal_over(previous, piece) != text:
+            yield f"seal {text[:12]}: log rows {done + 1} to {upto} are not the ones that were sealed"
+        done, previous = upto, text
+
+
+def off_its_log(call: Call, log: Sequence[LogRow]) -> str | None:
+    """Say how a call differs from what its log says of it, if it does."""
+    if not log:
+        return f"{call.operation_id}: the call has no log"
+    last = log[-1]
+    recorded = (last.no, last.head, last.state, last.epoch, last.attempt)
+    if recorded != (call.log_no, call.log_head, call.state, call.epoch, len(call.attempts)):
+        return (
+            f"{call.operation_id}: the call stands at {call.state}, epoch {call.epoch}, row {call.log_no}, "
+            f"but its log ends at {last.state}, epoch {last.epoch}, row {last.no}"
+        )
+    brought = next((row.digest for row in reversed(log) if row.digest), "")
+    if call.result and sha256(call.result).hexdigest() != brought:
+        return f"{call.operation_id}: the result is not the one whose digest its log holds"
+    return None
+
+
+def missing_head(head: str | None, seals: Iterable[str]) -> str | None:
+    """Say that a head that was kept elsewhere is not among the seals, if so."""
+    if not head or head in seals:
+        return None
+    return f"the given head {head[:12]} is not in this log: it was cut off, or the journal was replaced"

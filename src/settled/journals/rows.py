@@ -1,0 +1,247 @@
+"""A call as a row: a few columns that are looked up or shown, and the rest as one short JSON text.
+
+Hand-written for speed. New fields go to the end of a list and have a default, so that older rows still read.
+JSON keeps every text as it is, lone surrogates and NUL too, and every float exactly.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from settled.core.call import Call
+from settled.core.expiry import due
+from settled.core.model import Attempt, Effect, Evidence, Fault, FaultClass, KeyKind, Moment, Owner, Standing, Terms
+from settled.core.states import State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FIXED: Final = ("operation_id", "key", "kind", "tenant", "tool", "scope", "lane", "identity", "n", "entry", "terms")
+"""What a call is found by and what it was made under: never changes."""
+CHANGING: Final = (
+    *("state", "epoch", "disputed", "log_no", "log_head", "lease_wall", "lease_boot", "lease_mono", "due_at"),
+    *("arguments", "result", "body"),
+)
+COLUMNS: Final = (*FIXED, *CHANGING)
+
+_STATES: Final = {state.value: state for state in State}
+_KINDS: Final = {kind.value: kind for kind in KeyKind}
+_STANDINGS: Final = {standing.value: standing for standing in Standing}
+_FOREVER: Final = Moment(float("inf"), "", 0.0)
+
+to_json = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+from_json = json.JSONDecoder().decode
+
+
+def fixed(call: Call) -> tuple[Any, ...]:
+    """Return the values of the ``FIXED`` columns."""
+    return (
+        call.operation_id,
+        call.key,
+        call.kind.value,
+        call.tenant,
+        call.tool,
+        call.scope,
+        call.lane,
+        call.identity,
+        call.n,
+        call.entry,
+        terms_text(call.terms),
+    )
+
+
+def changing(call: Call) -> tuple[Any, ...]:
+    """Return the values of the ``CHANGING`` columns."""
+    lease = call.lease
+    return (
+        call.state.value,
+        call.epoch,
+        int(call.disputed),
+        call.log_no,
+        call.log_head,
+        lease.wall,
+        lease.boot,
+        lease.mono,
+        due_at(call),
+        call.arguments,
+        call.result,
+        _body(call),
+    )
+
+
+def due_at(call: Call) -> float | None:
+    """Return when the call's retention ends, on the wall clock; ``None``: not as it stands."""
+    return call.changed.wall + (call.terms.retention or 0.0) if due(call, _FOREVER) else None
+
+
+def call_of(row: Sequence[Any]) -> Call:
+    """Return the call that ``COLUMNS`` hold."""
+    operation_id, key, kind, tenant, tool, scope, lane, identity, n, entry, terms = row[:11]
+    state, epoch, disputed, log_no, log_head, wall, boot, mono, _, arguments, result, body = row[11:]
+    more = from_json(body)
+    return Call(
+        operation_id=operation_id,
+        key=key,
+        kind=_KINDS[kind],
+        tenant=tenant,
+        tool=tool,
+        terms=terms_of(terms),
+        scope=scope,
+        lane=lane,
+        identity=identity,
+        n=n,
+        entry=entry,
+        arguments=arguments,
+        state=_STATES[state],
+        epoch=epoch,
+        lease=Moment(wall, boot, mono),
+        disputed=bool(disputed),
+        result=result,
+        log_no=log_no,
+        log_head=log_head,
+        **_unpacked(more),
+    )
+
+
+def _body(call: Call) -> str:
+    return to_json(
+        [
+            call.words,
+            call.fingerprint,
+            call.claim,
+            _owner(call.owner),
+            _moment(call.created),
+            _moment(call.changed),
+            call.series,
+            call.before,
+            call.message,
+            call.step,
+            [_attempt(attempt) for attempt in call.attempts],
+            fault_list(call.fault),
+            call.reason,
+            call.note,
+            call.decided,
+            call.asserted,
+            call.held,
+            call.not_before,
+            call.despite,
+        ]
+    )
+
+
+def _unpacked(more: list[Any]) -> dict[str, Any]:
+    words, fingerprint, claim, owner, created, changed, series, before, message, step, attempts, fault = more[:12]
+    reason, note, decided, asserted, held, not_before, despite = more[12:19]
+    return {
+        "words": words,
+        "fingerprint": fingerprint,
+        "claim": claim,
+        "owner": Owner(*owner),
+        "created": Moment(*created),
+        "changed": Moment(*changed),
+        "series": series,
+        "before": before,
+        "message": message,
+        "step": step,
+        "attempts": tuple(_attempt_of(values) for values in attempts),
+        "fault": fault_of(fault),
+        "reason": reason,
+        "note": note,
+        "decided": decided,
+        "asserted": asserted,
+        "held": held,
+        "not_before": not_before,
+        "despite": tuple(despite),
+    }
+
+
+def _moment(moment: Moment | None) -> tuple[float, str, float] | None:
+    return None if moment is None else (moment.wall, moment.boot, moment.mono)
+
+
+def _owner(owner: Owner) -> tuple[str, str, str, int, str]:
+    return owner.host, owner.boot, owner.space, owner.pid, owner.started
+
+
+def _attempt(attempt: Attempt) -> tuple[Any, ...]:
+    return (
+        attempt.no,
+        attempt.epoch,
+        _owner(attempt.owner),
+        _moment(attempt.begun),
+        attempt.standing.value,
+        _moment(attempt.ended),
+        _moment(attempt.over),
+        fault_list(attempt.fault),
+    )
+
+
+def _attempt_of(values: list[Any]) -> Attempt:
+    no, epoch, owner, begun, standing, ended, over, fault = values
+    return Attempt(
+        no=no,
+        epoch=epoch,
+        owner=Owner(*owner),
+        begun=Moment(*begun),
+        standing=_STANDINGS[standing],
+        ended=None if ended is None else Moment(*ended),
+        over=None if over is None else Moment(*over),
+        fault=fault_of(fault),
+    )
+
+
+def fault_list(fault: Fault | None) -> tuple[Any, ...] | None:
+    """Return a fault as what JSON can hold."""
+    if fault is None:
+        return None
+    return (
+        fault.kind.value,
+        fault.evidence.value,
+        fault.code,
+        fault.message,
+        fault.throttled,
+        fault.retry_after,
+        fault.local,
+        fault.own_success,
+        fault.in_progress,
+        fault.refresh,
+        fault.uncertain,
+    )
+
+
+def fault_of(values: Sequence[Any] | None) -> Fault | None:
+    """Return the fault that ``fault_list`` made a list of."""
+    return None if values is None else Fault(FaultClass(values[0]), Evidence(values[1]), *values[2:])
+
+
+@lru_cache(maxsize=1024)
+def terms_text(terms: Terms) -> str:
+    """Return a tool's terms as JSON: the same text for all its calls."""
+    return to_json(
+        [
+            terms.effect.value,
+            terms.declared,
+            terms.version,
+            terms.lifetime,
+            terms.attempt_lifetime,
+            terms.timeout,
+            terms.remote_retention,
+            terms.remote_errors,
+            terms.retention,
+            terms.probed,
+        ]
+    )
+
+
+@lru_cache(maxsize=1024)
+def terms_of(text: str) -> Terms:
+    """Return the terms that ``terms_text`` wrote."""
+    values = from_json(text)
+    return Terms(Effect(values[0]), *values[1:])
+
+
+def spent_text(spent: Mapping[str, int]) -> str:
+    """Return a run's retries by tool as JSON."""
+    return to_json(dict(spent))

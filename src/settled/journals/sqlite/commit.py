@@ -1,0 +1,244 @@
+"""Group commit: those who come while a commit is under way share the next one.
+
+Whoever finds nobody at work leads: it commits for all who wait, tells them, and hands the lead on. So a caller alone
+pays for no other thread, and many callers pay for one commit together. Callers on an event loop are served by whoever
+leads; where nobody does, by one thread of the journal's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from settled.errors import JournalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from settled.core.books import Transition
+
+MOST_TOGETHER: Final = 256
+"""Transitions in one commit at most, so that none waits for many others' work."""
+
+
+class Member:
+    """One transition on its way, and whoever waits for it."""
+
+    __slots__ = ("done", "error", "future", "leads", "reply", "transition", "wake")
+
+    def __init__(self, transition: Transition[Any], future: asyncio.Future[Any] | None = None) -> None:
+        self.transition = transition
+        self.future = future
+        self.reply: Any = None
+        self.error: BaseException | None = None
+        self.done = False
+        self.leads = False
+        self.wake: threading.Lock | None = None
+
+    def fail(self, error: BaseException) -> None:
+        """Let it end with an error instead of a reply."""
+        self.reply, self.error = None, error
+
+    def outcome(self) -> Any:
+        """Return the reply, or raise the error."""
+        if self.error is not None:
+            try:
+                raise self.error
+            finally:
+                self.error = None  # else error and traceback hold each other
+        return self.reply
+
+
+class GroupCommit:
+    """A queue of transitions and the lead, which one thread holds at a time.
+
+    ``run`` performs a batch in one transaction and gives every member its reply or its error.
+    """
+
+    def __init__(self, run: Callable[[Sequence[Member]], None], closed: Callable[[], JournalError]) -> None:
+        self._run = run
+        self._closed_error = closed
+        self.start_anew(closed=False)
+
+    def start_anew(self, *, closed: bool) -> None:
+        """Begin with an empty queue and nobody leading: at first, and in a forked child."""
+        self._mutex = threading.Lock()
+        self._queue: deque[Member] = deque()
+        self._led = False
+        self._closed = closed
+        self._batons: deque[threading.Lock] = deque()
+        self._calls = threading.Semaphore(0)
+        self._thread: threading.Thread | None = None
+        self._leader: int | None = None
+
+    # --- callers ---
+
+    def perform(self, transition: Transition[Any]) -> Any:
+        """Have it committed, leading if nobody does; return its reply."""
+        member = Member(transition)
+        if self._enter(member) or self._wait(member):
+            self._lead(member)
+        return member.outcome()
+
+    async def aperform(self, transition: Transition[Any]) -> Any:
+        """Have it committed by whoever leads. It is committed also if the caller is cancelled while it waits."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self._enter(Member(transition, future)):
+            self._call_thread()
+        return await future
+
+    def _enter(self, member: Member) -> bool:
+        """Queue up; return whether the lead falls to the caller."""
+        with self._mutex:
+            if self._closed:
+                raise self._closed_error()
+            self._queue.append(member)
+            if not self._led:
+                self._led = True
+                return True
+            if member.future is None:
+                member.wake = threading.Lock()
+                member.wake.acquire()
+            return False
+
+    def _wait(self, member: Member) -> bool:
+        """Wait until told; return whether that was to take the lead."""
+        assert member.wake is not None  # noqa: S101 - tells the type checker what _enter did
+        try:
+            member.wake.acquire()
+        except BaseException:  # a signal: nobody will wait here any more
+            self._leave(member)
+            raise
+        return not member.done
+
+    def _leave(self, member: Member) -> None:
+        with self._mutex, suppress(ValueError):
+            self._queue.remove(member)
+        if member.leads:
+            self._hand_on()
+
+    # --- the leader ---
+
+    def _lead(self, own: Member) -> None:
+        try:
+            while not own.done:
+                self._serve()
+        finally:
+            self._hand_on()
+
+    def _serve(self) -> None:
+        with self._mutex:
+            batch = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_TOGETHER))]
+        self._leader = threading.get_ident()
+        try:
+            self._run(batch)
+        except BaseException as interruption:
+            for member in batch:
+                error = JournalError("performing was interrupted, perhaps before the commit: perform again")
+                error.__cause__ = interruption
+                member.fail(error)
+            raise
+        finally:
+            self._leader = None
+            _tell(batch)
+
+    def _hand_on(self) -> None:
+        """Give the lead to who waits for it first."""
+        with self._mutex:
+            if self._batons:
+                self._batons.popleft().release()
+                return
+            if not self._queue:
+                self._led = False
+                return
+            first = self._queue[0]
+            first.leads = True
+            if first.wake is not None:
+                first.wake.release()
+                return
+        self._call_thread()
+
+    def _call_thread(self) -> None:
+        with self._mutex:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="settled-journal", daemon=True)
+                self._thread.start()
+        self._calls.release()
+
+    def _work(self) -> None:
+        while True:
+            self._calls.acquire()
+            if self._closed and not self._queue:
+                return
+            try:
+                self._serve()
+            except Exception:  # noqa: BLE001,S110 - every member was told; the thread serves the next ones
+                pass
+            finally:
+                self._hand_on()
+
+    # --- holding still ---
+
+    def hold(self, seconds: float) -> bool:
+        """Take the lead without any work, waiting up to ``seconds``; return whether that succeeded."""
+        if self._leader == threading.get_ident():
+            return False  # a signal handler, inside of the leader's own work
+        with self._mutex:
+            if not self._led:
+                self._led = True
+                return True
+            baton = threading.Lock()
+            baton.acquire()
+            self._batons.append(baton)
+        if baton.acquire(timeout=seconds):
+            return True
+        with self._mutex, suppress(ValueError):
+            self._batons.remove(baton)
+            return False
+        return True  # it came between the two
+
+    def let_go(self) -> None:
+        """Give the lead back."""
+        self._hand_on()
+
+    def close(self, seconds: float) -> bool:
+        """Take no more work, finish what is queued, and stop the thread; return whether all of it ended in time."""
+        with self._mutex:
+            self._closed = True
+        if not self.hold(seconds):
+            return False
+        while self._queue:
+            with suppress(Exception):  # every member was told
+                self._serve()
+        thread, self._thread = self._thread, None
+        self._calls.release()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(seconds)
+        return True
+
+
+def _tell(batch: Sequence[Member]) -> None:
+    loops: dict[asyncio.AbstractEventLoop, list[Member]] = {}
+    for member in batch:
+        member.done = True
+        if member.wake is not None:
+            member.wake.release()
+        elif member.future is not None:
+            loops.setdefault(member.future.get_loop(), []).append(member)
+    for loop, members in loops.items():
+        with suppress(RuntimeError):  # the loop was closed: nobody waits there
+            loop.call_soon_threadsafe(_resolve, members)
+
+
+def _resolve(members: Sequence[Member]) -> None:
+    for member in members:
+        future = member.future
+        if future is None or future.done():
+            continue
+        if member.error is not None:
+            future.set_exception(member.error)
+        else:
+            future.set_result(member.reply)

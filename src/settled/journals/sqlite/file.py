@@ -1,0 +1,370 @@
+"""The journal's file: its connections, and the check that it is still the one that was opened.
+
+One connection writes; a few read. Nothing here opens the file by other means than SQLite's: closing such a handle
+would drop the locks that SQLite holds on it for this process.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from random import uniform
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Final
+
+from settled.errors import JournalError
+from settled.journals.sqlite import schema
+from settled.journals.sqlite.mark import Mark, check_identity, lost, read_mark, write_mark
+from settled.journals.sqlite.trouble import explained, is_busy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SYNCHRONOUS: Final = ("FULL", "NORMAL")
+_CHECKPOINT_PAGES: Final = 4000
+"""Pages in the write-ahead log (16 MB) at which it is folded into the file."""
+
+_abandoned: list[sqlite3.Connection] = []
+"""Inherited over a fork that could not be prepared: never used again, and never closed by this process."""
+
+
+class JournalFile:
+    """One journal file and this process's connections to it."""
+
+    def __init__(self, path: str, *, synchronous: str, busy_timeout: float) -> None:
+        if synchronous not in _SYNCHRONOUS:
+            raise JournalError(f'synchronous={synchronous!r} is not offered: write "FULL" or "NORMAL"')
+        self.path = os.path.realpath(path)
+        self.synchronous = synchronous
+        self.busy_timeout = busy_timeout
+        self.journal_id = ""
+        self.commits = 0
+        """A commit number that the journal has surely reached."""
+        self._inode: tuple[int, int] | None = None
+        self._wal: int | None = None
+        self._size = 0
+        self._begin(closed=False)
+
+    def forget_connections(self, *, closed: bool) -> None:
+        """Begin without any, in a forked child, which must not touch those of its parent."""
+        _abandoned.extend(self._idle)
+        if self._writer is not None:
+            _abandoned.append(self._writer)
+        self._begin(closed=closed)
+
+    def _begin(self, *, closed: bool) -> None:
+        self._writer: sqlite3.Connection | None = None
+        self._idle: list[sqlite3.Connection] = []
+        self._open = 0
+        self._reading = 0
+        self._resting = threading.Condition()
+        self._held = False
+        self._closed = closed
+
+    # --- opening ---
+
+    def open(self, *, journal_id: str | None, must_exist: bool, any_step: bool = False) -> int:
+        """Open the file, or create it where that is allowed; bring it to this release's schema; check its identity.
+
+        Returns:
+            The version of the schema that it had, 0 for a new one.
+
+        Raises:
+            JournalError: It cannot be opened, or it is not the journal that was in use here.
+        """
+        mark = read_mark(self.path)  # before the file is looked at: another process may be creating both
+        known = journal_id is not None or mark is not None
+        self._look_first(mark, required=must_exist or known)
+        try:
+            connection = self._connect("rw" if must_exist or known else "rwc")
+            try:
+                _use_wal(connection, self.busy_timeout)
+                version = self._climb(connection, mark, required=must_exist or known, any_step=any_step)
+                found = _identity(connection)
+            except BaseException:
+                connection.close()
+                raise
+        except sqlite3.Error as fault:
+            raise explained(fault, self.path, doing="it cannot be opened") from fault
+        self._take(connection, found, mark, journal_id)
+        return version
+
+    def _look_first(self, mark: Mark | None, *, required: bool) -> None:
+        if not Path(self.path).parent.is_dir():
+            raise JournalError(f"the journal {self.path} cannot be created: its folder does not exist; make it first")
+        try:
+            size = Path(self.path).stat().st_size
+        except FileNotFoundError:
+            size = -1
+        except OSError as fault:
+            raise JournalError(f"the journal {self.path} cannot be looked at: {fault}") from fault
+        if size > 0 or not required:
+            return
+        what = "is gone" if size < 0 else "is empty"
+        if mark is not None:
+            raise lost(self.path, what)
+        raise JournalError(
+            f"the journal {self.path} {what}, and it must exist (must_exist= or journal_id= was given): "
+            "correct the path, or leave these out to create a journal"
+        )
+
+    def _climb(self, connection: sqlite3.Connection, mark: Mark | None, *, required: bool, any_step: bool) -> int:
+        """Bring the schema up to date; return the version that it had."""
+        version = schema.version_of(connection)
+        schema.check_version(version, self.path, any_step=any_step)
+        if version == schema.newest():
+            return version
+        connection.execute("BEGIN EXCLUSIVE")
+        try:
+            version = schema.version_of(connection)  # another process may have been faster
+            schema.check_version(version, self.path, any_step=any_step)
+            self._check_creation(version, mark, required=required)
+            if version != schema.newest():
+                schema.climb(connection, version, f"jn_{token_hex(16)}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return version
+
+    def _check_creation(self, version: int, mark: Mark | None, *, required: bool) -> None:
+        if version == 0 and mark is not None:
+            raise lost(self.path, "is empty")
+        if version == 0 and required:
+            raise JournalError(f"{self.path} holds no journal, and one must exist: correct the path")
+
+    def _take(self, connection: sqlite3.Connection, found: Mark, mark: Mark | None, journal_id: str | None) -> None:
+        try:
+            check_identity(self.path, found, mark, journal_id)
+            self.journal_id, self.commits = found.journal_id, found.commits
+            self._writer, self._open = connection, 1
+            self._remember_file()
+            self.leave_mark(must=mark is None)
+        except BaseException:
+            self._writer, self._open = None, 0
+            connection.close()
+            raise
+
+    def leave_mark(self, *, must: bool = False) -> None:
+        """Note beside the file how far it has come. One that is too low is harmless; ``must``: there has to be one."""
+        try:
+            mark = read_mark(self.path)
+            if mark is None or mark.journal_id != self.journal_id or mark.commits < self.commits:
+                write_mark(self.path, Mark(self.journal_id, self.commits))
+        except OSError as fault:
+            if must:
+                raise JournalError(
+                    f"no mark can be written beside the journal {self.path} ({fault}): without it an emptied or "
+                    "replaced file would not be noticed; make its folder writable"
+                ) from fault
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"{Path(self.path).as_uri()}?mode={mode}",
+            uri=True,
+            timeout=self.busy_timeout,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.execute(f"PRAGMA synchronous = {self.synchronous}")
+        connection.execute("PRAGMA secure_delete = ON")  # an expired payload is overwritten, not only unlinked
+        connection.execute("PRAGMA cell_size_check = ON")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        if sys.platform == "darwin":
+            connection.execute("PRAGMA fullfsync = ON")  # a plain fsync there leaves data in the drive's cache
+        return connection
+
+    # --- is it still the file that was opened? ---
+
+    def _remember_file(self) -> None:
+        status = Path(self.path).stat()
+        self._inode = (status.st_dev, status.st_ino)
+        self._size = status.st_size
+        self._wal = _inode_of(f"{self.path}-wal")
+
+    def check(self, connection: sqlite3.Connection) -> None:
+        """Look whether the file is still the one that was opened.
+
+        Raises:
+            JournalError: It was deleted, replaced, emptied or cut off.
+        """
+        size = self._check_inode()
+        if size < self._size:
+            self._check_shrunk(size, connection)
+        self._size = size
+        if self._wal is not None and _inode_of(f"{self.path}-wal") != self._wal:
+            raise self._changed("has lost its write-ahead log (the file ending in -wal)")
+
+    def _check_inode(self) -> int:
+        try:
+            status = os.stat(self.path)  # noqa: PTH116 - on the path of every call: half the cost of Path.stat
+        except OSError as fault:
+            raise self._changed(f"is gone ({fault.strerror})") from fault
+        if (status.st_dev, status.st_ino) != self._inode:
+            raise self._changed("was replaced by another file")
+        if status.st_size == 0:
+            raise self._changed("was emptied")
+        return status.st_size
+
+    def _check_shrunk(self, size: int, connection: sqlite3.Connection) -> None:
+        """A vacuum by another process shrinks the file too; then it still has all its pages."""
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        if size < pages * connection.execute("PRAGMA page_size").fetchone()[0]:
+            raise self._changed(f"was cut off at {size} bytes")
+
+    def _changed(self, what: str) -> JournalError:
+        return JournalError(
+            f"the journal {self.path} {what} while it was in use; nothing was executed. Put the right file back; "
+            "to begin with what is there now, stop this process and run `settled journal accept`"
+        )
+
+    # --- connections ---
+
+    def writer(self) -> sqlite3.Connection:
+        """Return the one connection that writes; only the leader of the group commit may ask.
+
+        Raises:
+            JournalError: The file is no longer the one that was opened.
+            sqlite3.Error: It cannot be opened.
+        """
+        if self._writer is None:
+            self._writer = self._another()
+        self.check(self._writer)
+        return self._writer
+
+    def drop_writer(self) -> None:
+        """Close the writing connection; the next transaction opens another."""
+        connection, self._writer = self._writer, None
+        if connection is not None:
+            self._close(connection)
+
+    def _another(self) -> sqlite3.Connection:
+        """Open one more connection to the file that was opened first."""
+        with self._resting:
+            if not self._open:
+                self._wal = None  # SQLite deletes the write-ahead log with a file's last connection
+            self._check_inode()
+            connection = self._connect("rw")
+            try:
+                check_identity(self.path, _identity(connection), Mark(self.journal_id, self.commits), None)
+            except BaseException:
+                connection.close()
+                raise
+            self._open += 1
+            self._wal = self._wal or _inode_of(f"{self.path}-wal")
+            return connection
+
+    def _close(self, connection: sqlite3.Connection) -> None:
+        with self._resting:
+            self._open -= 1
+            with suppress(sqlite3.Error):
+                connection.close()
+
+    @contextmanager
+    def reader(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection that only reads.
+
+        Raises:
+            JournalError: The journal cannot be read.
+        """
+        connection = self._lend()
+        resting = self._resting
+        try:
+            connection = connection or self._another()
+            self.check(connection)
+            yield connection
+        except sqlite3.Error as fault:
+            raise explained(fault, self.path, doing="it cannot be read") from fault
+        finally:
+            with resting:
+                self._reading -= 1
+                if connection is not None:
+                    self._idle.append(connection)
+                resting.notify_all()
+
+    def _lend(self) -> sqlite3.Connection | None:
+        with self._resting:
+            while self._held and not self._closed:
+                self._resting.wait()
+            if self._closed:
+                raise self.closed_error()
+            self._reading += 1
+            return self._idle.pop() if self._idle else None
+
+    def closed_error(self) -> JournalError:
+        """Return the error for work on a journal that was closed."""
+        return JournalError(f"the journal {self.path} was closed; nothing was executed: open it anew")
+
+    def hold(self, seconds: float) -> None:
+        """Let no more readers in, wait up to ``seconds`` for those inside, and close what they used."""
+        deadline = time.monotonic() + seconds
+        with self._resting:
+            self._held = True
+            while self._reading and time.monotonic() < deadline:
+                self._resting.wait(max(0.0, deadline - time.monotonic()))
+            while self._idle:
+                self._close(self._idle.pop())
+
+    def let_go(self) -> None:
+        """Let readers in again."""
+        with self._resting:
+            self._held = False
+            self._resting.notify_all()
+
+    def close(self, seconds: float) -> None:
+        """Close everything but the writer, for good; readers are refused from now on."""
+        with self._resting:
+            self._closed = True
+            self._resting.notify_all()
+        self.hold(seconds)
+
+
+def begin(connection: sqlite3.Connection, seconds: float) -> None:
+    """Take the write lock, waiting up to ``seconds`` for another process to let it go.
+
+    SQLite's own wait grows to steps of 100 ms, far longer than a commit; this one stays near it.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as fault:
+            if not is_busy(fault) or time.monotonic() >= deadline:
+                raise
+        else:
+            return
+        time.sleep(uniform(0.0005, 0.003))  # noqa: S311 - spreads those that wait; no secret
+
+
+def _use_wal(connection: sqlite3.Connection, seconds: float) -> None:
+    """Switch to the write-ahead log; SQLite does not wait here for another process that does the same."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        except sqlite3.OperationalError as fault:
+            if not is_busy(fault) or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.005)
+            continue
+        if mode != "wal":
+            raise JournalError(f"the journal cannot use a write-ahead log (its mode is {mode}): put it on a local disk")
+        return
+
+
+def _identity(connection: sqlite3.Connection) -> Mark:
+    row: tuple[Any, ...] = connection.execute("SELECT journal_id, commits FROM meta").fetchone()
+    return Mark(str(row[0]), int(row[1]))
+
+
+def _inode_of(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino  # noqa: PTH116 - as in JournalFile.check
+    except OSError:
+        return None

@@ -1,0 +1,301 @@
+"""``SqliteJournal``: the port, put together from file, group commit, books, audit and care."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from settled import host
+from settled.errors import JournalError
+from settled.journals.sqlite import audit, care, lists
+from settled.journals.sqlite.books import SqliteBooks
+from settled.journals.sqlite.commit import GroupCommit
+from settled.journals.sqlite.file import JournalFile
+from settled.journals.sqlite.forks import tell_of_forks
+from settled.journals.sqlite.mark import remove_mark
+from settled.journals.sqlite.transactions import Transactions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from settled.core.books import Books, RunRecord, Transition
+    from settled.core.call import Call, LogRow
+    from settled.core.model import Moment
+    from settled.core.states import State
+    from settled.ports import Alert, CallQuery, Report
+
+R = TypeVar("R")
+Synchronous = Literal["FULL", "NORMAL"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Errand:
+    """Work of the journal's own, done in its turn among the transitions."""
+
+    run: Callable[[SqliteBooks, Moment], Any]
+
+    def apply(self, books: Books, now: Moment) -> Any:
+        assert isinstance(books, SqliteBooks)  # noqa: S101 - for the type checker: this journal makes no others
+        return self.run(books, now)
+
+
+class SqliteJournal:
+    """Calls on record in one SQLite file.
+
+    Args:
+        path: The file; created with its tables if it does not exist.
+        clock: The journal's clock, by which leases are judged.
+        synchronous: ``"FULL"`` or ``"NORMAL"`` (see the package).
+        busy_timeout: Seconds to wait for the lock that another process holds.
+        journal_id: The identity that the journal must have; then none is created.
+        must_exist: Refuse to create one.
+
+    Raises:
+        JournalError: It cannot be opened, or it is not the journal that was in use at ``path``.
+    """
+
+    durable = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        clock: Callable[[], Moment] = host.now,
+        synchronous: Synchronous = "FULL",
+        busy_timeout: float = 5.0,
+        journal_id: str | None = None,
+        must_exist: bool = False,
+    ) -> None:
+        self._file = JournalFile(os.fspath(path), synchronous=synchronous, busy_timeout=busy_timeout)
+        self._clock = clock
+        self._transactions = Transactions(self._file, clock)
+        self._commit = GroupCommit(self._transactions.run, self._file.closed_error)
+        self._pid = os.getpid()
+        self._closed = False
+        self._forking = False
+        self._file.open(journal_id=journal_id, must_exist=must_exist)
+        tell_of_forks(self)
+
+    @property
+    def url(self) -> str:
+        """The journal's address."""
+        return f"sqlite:///{self._file.path}"
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self._file.path
+
+    @property
+    def journal_id(self) -> str:
+        """The identity that the journal was given when it was created."""
+        return self._file.journal_id
+
+    # --- transitions ---
+
+    def perform(self, transition: Transition[R]) -> R:
+        """Perform one transition; return after its commit. Raises ``JournalError``."""
+        self._mind_forks()
+        reply: R = self._commit.perform(transition)
+        return reply
+
+    async def aperform(self, transition: Transition[R]) -> R:
+        """Perform one transition without blocking the event loop; it is performed also if the waiter is cancelled."""
+        self._mind_forks()
+        reply: R = await self._commit.aperform(transition)
+        return reply
+
+    def now(self) -> Moment:
+        """Read the journal's clock."""
+        return self._clock()
+
+    # --- looking ---
+
+    def get(self, operation_id: str) -> Call | None:
+        """Return one call."""
+        self._mind_forks()
+        with self._file.reader() as connection:
+            return lists.get(connection, operation_id)
+
+    def find(self, query: CallQuery) -> Sequence[Call]:
+        """List calls, newest first."""
+        self._mind_forks()
+        with self._file.reader() as connection:
+            return lists.find(connection, query, self._clock())
+
+    def count(self) -> Mapping[State, int]:
+        """Return how many calls stand in each state."""
+        self._mind_forks()
+        with self._file.reader() as connection:
+            return lists.count(connection)
+
+    def log(self, operation_id: str) -> Sequence[LogRow]:
+        """Return the log of one call, oldest first."""
+        self._mind_forks()
+        with self._file.reader() as connection:
+            return lists.log(connection, operation_id)
+
+    def runs(self, limit: int = 100) -> Sequence[RunRecord]:
+        """List runs, newest first."""
+        self._mind_forks()
+        with self._file.reader() as connection:
+            return lists.runs(connection, limit)
+
+    # --- alerts and breakers ---
+
+    def alerts(self, limit: int = 100) -> Sequence[Alert]:
+        """Return alerts that were not delivered yet, oldest first."""
+        self._mind_forks()
+        with self._file.reader() as connection:
+            return lists.alerts(connection, limit)
+
+    def delivered(self, alert_ids: Sequence[int]) -> None:
+        """Take delivered alerts out of the outbox."""
+        self.perform(_Errand(lambda books, _: lists.delivered(books, alert_ids)))
+
+    def save_breakers(self, snapshots: Mapping[str, Mapping[str, Any]]) -> Mapping[str, int]:
+        """Keep the breakers' states; return for each name how often it was reset from outside."""
+        return self.perform(_Errand(lambda books, _: lists.save_breakers(books, snapshots)))
+
+    def breakers(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the breakers' last kept states."""
+        self._mind_forks()
+        with self._file.reader() as connection:
+            return lists.breakers(connection)
+
+    def reset_breakers(self, names: Sequence[str] | None = None) -> Sequence[str]:
+        """Ask every process to reset these breakers (``None``: all); return the names."""
+        return self.perform(_Errand(lambda books, _: lists.reset_breakers(books, names)))
+
+    # --- audit and care ---
+
+    def seal(self) -> bool:
+        """Chain the log heads that are new since the last seal; return whether there were any."""
+        sealed: bool = self.perform(_Errand(audit.seal))
+        if sealed:
+            self._file.leave_mark()
+        return sealed
+
+    def head(self) -> str:
+        """Return the newest seal."""
+        self._mind_forks()
+        with self._file.reader() as connection:
+            return audit.head(connection)
+
+    def verify(self, head: str | None = None) -> Report:
+        """Check every chain and seal, and every call against its log; with ``head``, that the log goes on from it."""
+        self._mind_forks()
+        with self._file.reader() as connection:
+            return audit.verify(connection, head)
+
+    def check(self) -> Report:
+        """Look at health and settings: schema, durability, integrity, size."""
+        self._mind_forks()
+        with self._file.reader() as connection:
+            return care.check(connection, self._file)
+
+    def compact(self, *, vacuum: bool = False) -> None:
+        """Fold the write-ahead log into the file and empty it, so that what was erased is in neither.
+
+        ``vacuum`` also gives free pages back to the disk; it writes the whole file anew and blocks writers meanwhile.
+        """
+        self._mind_forks()
+        with self._file.reader() as connection:
+            care.compact(connection, vacuum=vacuum)
+
+    # --- end, and forks ---
+
+    def close(self) -> None:
+        """Let go of files and threads. Harmless when repeated."""
+        if self._closed:
+            return
+        self._closed = True
+        patience = self._file.busy_timeout + 1.0
+        self._file.close(patience)
+        if self._commit.close(patience):
+            self._file.drop_writer()
+        with suppress(JournalError):
+            self._file.leave_mark()
+
+    def before_fork(self) -> None:
+        """Close every connection, so that a child inherits none; waits for what is under way."""
+        self._forking = self._commit.hold(self._file.busy_timeout + 1.0)
+        self._file.hold(self._file.busy_timeout)
+        if self._forking:
+            self._file.drop_writer()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on; connections are opened when they are needed."""
+        self._file.let_go()
+        if self._forking:
+            self._commit.let_go()
+
+    def after_fork_in_child(self) -> None:
+        """Begin with an empty queue and no connection. What other threads of the parent asked for is the parent's."""
+        self._pid = os.getpid()
+        self._file.forget_connections(closed=self._closed)
+        self._transactions.start_anew()
+        self._commit.start_anew(closed=self._closed)
+
+    def _mind_forks(self) -> None:
+        """Notice a fork that Python was not told of."""
+        if self._pid != os.getpid():
+            self.after_fork_in_child()
+
+
+def open_sqlite(url: str, **options: Any) -> SqliteJournal:
+    """Open the journal at ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
+
+    Query fields are options: ``sqlite:///agent.db?synchronous=NORMAL&busy_timeout=2``.
+
+    Raises:
+        JournalError: The address is not one of these, or the journal cannot be opened.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "sqlite" or parts.netloc or len(parts.path) < 2:  # noqa: PLR2004 - a slash and a name
+        raise JournalError(f"{url!r} is no SQLite address: write sqlite:///agent.db, or sqlite:////data/agent.db")
+    return SqliteJournal(unquote(parts.path[1:]), **{**_from_query(url, parts.query), **options})
+
+
+def _from_query(url: str, query: str) -> dict[str, Any]:
+    readers: dict[str, Callable[[str], Any]] = {
+        "synchronous": str.upper,
+        "busy_timeout": float,
+        "journal_id": str,
+        "must_exist": lambda text: {"true": True, "1": True, "false": False, "0": False}[text.lower()],
+    }
+    try:
+        return {
+            name: readers[name](text) for name, text in parse_qsl(query, keep_blank_values=True, strict_parsing=True)
+        }
+    except (KeyError, ValueError) as fault:
+        raise JournalError(f"{url!r}: the options are {', '.join(readers)}; {fault} is not understood") from fault
+
+
+def migrate(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """Bring a journal to this release's schema, by whatever steps that takes; return its version before and after.
+
+    Raises:
+        JournalError: There is no journal, it is in use, or it is newer than this release.
+    """
+    return care.migrate(JournalFile(os.fspath(path), synchronous="FULL", busy_timeout=5.0))
+
+
+def accept(path: str | os.PathLike[str]) -> str | None:
+    """Let what is at ``path`` now count as the journal; return its identity, ``None`` if there is none.
+
+    For a file that was replaced or restored on purpose. Calls that the former one had on record and this one has not
+    may be made once more. Where there is no file, the next guard creates a new journal.
+
+    Raises:
+        JournalError: The file is there and is no journal.
+    """
+    real = os.path.realpath(path)
+    if not Path(real).exists() or not Path(real).stat().st_size:
+        remove_mark(real)
+        return None
+    return care.accept(JournalFile(real, synchronous="FULL", busy_timeout=5.0))

@@ -1,0 +1,150 @@
+"""Lists and small states: what people and background threads look at. No rule is here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from settled.core.states import State
+from settled.journals.audit import matches
+from settled.journals.rows import from_json, to_json
+from settled.journals.sqlite.books import (
+    BY_ID,
+    SELECT_CALL,
+    SELECT_LOG,
+    SELECT_RUN,
+    execute,
+    plain,
+    read_call,
+    read_log,
+    read_run,
+)
+from settled.ports import Alert
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from settled.core.books import RunRecord
+    from settled.core.call import Call, LogRow
+    from settled.core.model import Moment
+    from settled.journals.sqlite.books import SqliteBooks
+    from settled.ports import CallQuery
+
+LOG_OF_CALL: Final = f"{SELECT_LOG} WHERE operation_id = ? ORDER BY no"
+COUNT: Final = (
+    "SELECT '', count(*) FROM calls UNION ALL "
+    "SELECT state, count(*) FROM calls INDEXED BY calls_open WHERE state <> 'succeeded' GROUP BY state"
+)
+_SLACK: Final = 0.001
+"""Seconds; the rule itself decides to the last bit, the index only finds candidates."""
+
+
+def get(connection: sqlite3.Connection, operation_id: str) -> Call | None:
+    """Return one call."""
+    row = execute(connection, BY_ID, (operation_id,)).fetchone()
+    return None if row is None else read_call(row)
+
+
+def log(connection: sqlite3.Connection, operation_id: str) -> list[LogRow]:
+    """Return the log of one call, oldest first."""
+    return [read_log(row) for row in execute(connection, LOG_OF_CALL, (operation_id,))]
+
+
+def find(connection: sqlite3.Connection, query: CallQuery, now: Moment) -> list[Call]:
+    """List calls, newest first."""
+    found: list[Call] = []
+    before = _place_of(connection, query.after)
+    while before is not None and len(found) < query.limit:
+        statement, values = page(query, now, before)
+        rows = execute(connection, statement, values).fetchall()
+        found += [call for call in map(read_call, (row[1:] for row in rows)) if matches(call, query, now)]
+        before = rows[-1][0] if len(rows) == query.limit else None
+    return found[: query.limit]
+
+
+def _place_of(connection: sqlite3.Connection, operation_id: str | None) -> int | None:
+    if operation_id is None:
+        return 2**63 - 1
+    row = execute(connection, "SELECT seq FROM calls WHERE operation_id = ?", (operation_id,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def page(query: CallQuery, now: Moment, before: int) -> tuple[str, list[Any]]:
+    """Return the statement for the next candidates: at most ``limit``, made before the call at place ``before``."""
+    terms, values = ["seq < ?"], [before]
+    for term, value in _terms(query, now):
+        terms.append(term)
+        values += value
+    wanted = " AND ".join(terms)
+    chosen = f"SELECT seq FROM calls WHERE {wanted} ORDER BY seq DESC LIMIT ?"  # noqa: S608 - made of constants
+    columns = SELECT_CALL.replace("SELECT ", "SELECT seq, ", 1)
+    return f"{columns} WHERE seq IN ({chosen}) ORDER BY seq DESC", [*values, query.limit]
+
+
+def _terms(query: CallQuery, now: Moment) -> Iterator[tuple[str, list[Any]]]:
+    states = None if query.states is None else [state.value for state in query.states]
+    if query.lease_over:
+        states = [State.PROCESSING.value] if states is None or State.PROCESSING in states else []
+    if states is not None:
+        if State.SUCCEEDED.value not in states:
+            yield "state <> 'succeeded'", []  # what the index of unfinished calls is for
+        yield f"state IN ({', '.join('?' * len(states))})", list(states)
+    for name in ("tool", "tenant", "scope"):
+        if getattr(query, name) is not None:
+            yield f"{name} = ?", [getattr(query, name)]
+    if query.disputed is not None:
+        yield f"disputed = {int(query.disputed)}", []
+    if query.past_retention:
+        yield "due_at <= ?", [now.wall + _SLACK]
+
+
+def count(connection: sqlite3.Connection) -> dict[State, int]:
+    """Return how many calls stand in each state."""
+    (_, total), *others = connection.execute(COUNT).fetchall()
+    counts = {State(state): number for state, number in others}
+    succeeded = total - sum(counts.values())
+    return {**counts, State.SUCCEEDED: succeeded} if succeeded else counts
+
+
+def runs(connection: sqlite3.Connection, limit: int) -> list[RunRecord]:
+    """List runs, newest first."""
+    return [read_run(row) for row in connection.execute(f"{SELECT_RUN} ORDER BY seq DESC LIMIT ?", (limit,))]
+
+
+def alerts(connection: sqlite3.Connection, limit: int) -> list[Alert]:
+    """Return the outbox, oldest first."""
+    rows = connection.execute("SELECT alert_id, kind, operation_id, at FROM outbox ORDER BY alert_id LIMIT ?", (limit,))
+    return [Alert(*map(plain, row)) for row in rows]
+
+
+def delivered(books: SqliteBooks, alert_ids: Sequence[int]) -> None:
+    """Take delivered alerts out of the outbox."""
+    for alert_id in alert_ids:
+        books.write("DELETE FROM outbox WHERE alert_id = ?", alert_id)
+
+
+def save_breakers(books: SqliteBooks, snapshots: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """Keep the breakers' states; return how often each was reset from outside."""
+    for name, snapshot in snapshots.items():
+        books.write(
+            "INSERT INTO breakers (name, snapshot, resets) VALUES (?, ?, 0) "
+            "ON CONFLICT (name) DO UPDATE SET snapshot = excluded.snapshot",
+            name,
+            to_json(dict(snapshot)),
+        )
+    return {plain(name): resets for name, resets in books.look("SELECT name, resets FROM breakers WHERE resets > 0")}
+
+
+def breakers(connection: sqlite3.Connection) -> dict[str, Mapping[str, Any]]:
+    """Return the breakers' last kept states."""
+    rows = connection.execute("SELECT name, snapshot FROM breakers ORDER BY seq")
+    return {plain(name): from_json(plain(snapshot)) for name, snapshot in rows}
+
+
+def reset_breakers(books: SqliteBooks, names: Sequence[str] | None) -> list[str]:
+    """Ask every process to reset these breakers; return the names of those that are known."""
+    known = [plain(name) for (name,) in books.look("SELECT name FROM breakers ORDER BY seq")]
+    chosen = [name for name in known if names is None or name in names]
+    for name in chosen:
+        books.write("UPDATE breakers SET resets = resets + 1 WHERE name = ?", name)
+    return chosen

@@ -1,0 +1,120 @@
+"""The mark beside a journal: which one stood here, and how far it had come.
+
+It is what tells an emptied, replaced or restored file from the journal that was in use, so that its calls are not
+all made once more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from settled.errors import JournalError
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The identity of a journal and the highest commit number that was seen of it."""
+
+    journal_id: str
+    commits: int
+
+
+def mark_path(path: str) -> str:
+    """Return where the mark of the journal at ``path`` lies."""
+    return f"{path}-mark"
+
+
+def read_mark(path: str) -> Mark | None:
+    """Return the mark of the journal at ``path``; ``None`` if it has none.
+
+    Raises:
+        JournalError: There is one, and it cannot be read.
+    """
+    try:
+        content = json.loads(Path(mark_path(path)).read_bytes())
+        return Mark(str(content["journal_id"]), int(content["commits"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        raise JournalError(f"the mark {mark_path(path)} cannot be read ({fault}); {_accept(path)}") from fault
+
+
+def write_mark(path: str, mark: Mark) -> None:
+    """Replace the mark, whole or not at all. Raises ``OSError``."""
+    target = mark_path(path)
+    draft = f"{target}.{os.getpid()}"
+    with contextlib.ExitStack() as undo:
+        undo.callback(_remove, draft)
+        with Path(draft).open("w", encoding="utf-8") as file:
+            json.dump({"journal_id": mark.journal_id, "commits": mark.commits}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(draft).replace(target)
+    sync_folder(target)
+
+
+def remove_mark(path: str) -> None:
+    """Remove the mark, so that a journal may begin anew at ``path``."""
+    _remove(mark_path(path))
+
+
+def sync_folder(path: str) -> None:
+    """Make a new name in a folder durable, where the system can."""
+    with contextlib.suppress(OSError):
+        folder = os.open(Path(path).parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def check_identity(path: str, found: Mark, mark: Mark | None, journal_id: str | None) -> None:
+    """Compare what the file says of itself with the mark beside it and with what the caller expects.
+
+    Raises:
+        JournalError: It is another journal, or an older copy of this one.
+    """
+    if journal_id is not None and found.journal_id != journal_id:
+        raise JournalError(
+            f"the journal {path} is {found.journal_id}, and journal_id= asks for {journal_id}: it is not the one that "
+            "was in use; nothing was executed. Put the right file back, or correct journal_id="
+        )
+    if mark is not None and found.journal_id != mark.journal_id:
+        raise JournalError(
+            f"the journal {path} is {found.journal_id}, and the mark beside it says that {mark.journal_id} stood here: "
+            f"the file was replaced; nothing was executed. {_accept(path)}"
+        )
+    if mark is not None and found.commits < mark.commits:
+        raise JournalError(
+            f"the journal {path} stands at commit {found.commits}, and commit {mark.commits} was seen of it: it is an "
+            f"older copy, and what was done since is not in it; nothing was executed. {_accept(path)}"
+        )
+
+
+def lost(path: str, what: str) -> JournalError:
+    """Return the error for a journal that is gone although its mark is there."""
+    return JournalError(
+        f"the journal {path} {what}, but it was in use here: opened anew, it would let every call be made once more; "
+        f"nothing was executed. {_accept(path)}"
+    )
+
+
+def lost_commits(path: str, floor: int) -> JournalError:
+    """Return the error for a journal that fell behind a commit of this very process."""
+    return JournalError(
+        f"the journal {path} no longer has commit {floor}, which this process has seen: an older copy was put in its "
+        f"place while it was in use; nothing was executed. {_accept(path)}"
+    )
+
+
+def _accept(path: str) -> str:
+    return f"Put the right file back; if what is there now is to count, run `settled journal accept` for {path}"
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        Path(path).unlink()

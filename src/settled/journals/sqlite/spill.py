@@ -1,0 +1,187 @@
+"""The spill file: evidence that the journal could not take, one line each, until it can.
+
+Lines are appended and synced under a lock, so that processes may share the file. Each carries a checksum; a line that
+was torn or damaged harms no other, and stays where it is for a person to look at.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from base64 import b64decode, b64encode
+from collections import Counter
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
+
+from settled.core.late import Evidence
+from settled.journals.rows import fault_list, fault_of, from_json, to_json
+from settled.journals.sqlite.mark import sync_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_PATIENCE: Final = 10.0
+"""Seconds to wait for the lock; each holder keeps it for one write."""
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(descriptor: int) -> None:
+        os.lseek(descriptor, 2**30, os.SEEK_SET)  # far behind the lines: locks there are mandatory for readers too
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+
+    def _unlock(descriptor: int) -> None:
+        os.lseek(descriptor, 2**30, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+class FileSpill:
+    """A spill file at ``path``."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.path.realpath(path)
+
+    def keep(self, evidence: Evidence) -> None:
+        """Keep it durably, whatever is in it.
+
+        Raises:
+            OSError: The disk does not take it either; the file is as it was.
+        """
+        line = _line(evidence)
+        with self._locked() as descriptor:
+            size = os.fstat(descriptor).st_size
+            try:
+                _write(descriptor, line if _ends_well(descriptor, size) else b"\n" + line)
+                os.fsync(descriptor)
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(descriptor, size)
+                raise
+        if not size:
+            sync_folder(self.path)
+
+    def drain(self, take: Callable[[Evidence], None]) -> int:
+        """Hand each piece to ``take``, oldest first; forget those that it took without raising.
+
+        The lock is not held meanwhile: evidence is safe to take twice, and others must be able to keep theirs.
+        Raises what ``take`` raised, once the pieces before are forgotten.
+        """
+        taken: Counter[bytes] = Counter()
+        try:
+            for line in self._lines():
+                evidence = _evidence(line)
+                if evidence is not None:
+                    take(evidence)
+                    taken[line] += 1
+        finally:
+            if taken:
+                self._forget(taken)
+        return taken.total()
+
+    def damaged(self) -> int:
+        """Return how many lines cannot be read."""
+        return sum(_evidence(line) is None for line in self._lines())
+
+    def _lines(self) -> list[bytes]:
+        try:
+            return [line for line in Path(self.path).read_bytes().split(b"\n") if line]
+        except FileNotFoundError:
+            return []
+
+    def _forget(self, taken: Counter[bytes]) -> None:
+        with self._locked() as descriptor:
+            rest = []
+            for line in self._lines():
+                if taken[line] > 0:
+                    taken[line] -= 1
+                else:
+                    rest.append(line + b"\n")
+            if rest:
+                self._replace(b"".join(rest))
+            else:
+                os.ftruncate(descriptor, 0)
+
+    def _replace(self, content: bytes) -> None:
+        draft = Path(f"{self.path}.{os.getpid()}")
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.path)
+        sync_folder(self.path)
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        descriptor = self._open_locked()
+        try:
+            yield descriptor
+        finally:
+            _unlock(descriptor)
+            os.close(descriptor)
+
+    def _open_locked(self) -> int:
+        """Open and lock the file that has the name now; another process may just have replaced it."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600)
+            try:
+                _try_lock(descriptor)
+                if os.path.samestat(os.fstat(descriptor), os.stat(self.path)):  # noqa: PTH116 - beside fstat
+                    return descriptor
+                _unlock(descriptor)
+            except OSError:
+                if time.monotonic() >= deadline:
+                    os.close(descriptor)
+                    raise
+            os.close(descriptor)
+            time.sleep(0.002)
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _ends_well(descriptor: int, size: int) -> bool:
+    """Whether the file ends with a whole line: a process may have died while it wrote one."""
+    if not size:
+        return True
+    os.lseek(descriptor, size - 1, os.SEEK_SET)
+    return os.read(descriptor, 1) == b"\n"
+
+
+def _line(evidence: Evidence) -> bytes:
+    result = None if evidence.result is None else b64encode(evidence.result).decode("ascii")
+    values = [
+        evidence.operation_id,
+        evidence.no,
+        fault_list(evidence.fault),
+        result,
+        evidence.note,
+        evidence.over,
+    ]
+    body = to_json(values).encode("utf-8", "surrogatepass")
+    return b"%08x %s\n" % (crc32(body), body)
+
+
+def _evidence(line: bytes) -> Evidence | None:
+    """Return what a line holds; ``None`` if it is damaged."""
+    checksum, _, body = line.partition(b" ")
+    if checksum != b"%08x" % crc32(body):
+        return None
+    values: list[Any] = from_json(body.decode("utf-8", "surrogatepass"))
+    operation_id, no, fault, result, note, over = values
+    return Evidence(operation_id, no, fault_of(fault), None if result is None else b64decode(result), note, over=over)

@@ -1,0 +1,110 @@
+"""One batch of transitions as one transaction: each member ends alone, and nobody is told before the commit."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from settled.errors import JournalError
+from settled.journals.sqlite.books import SqliteBooks
+from settled.journals.sqlite.file import begin
+from settled.journals.sqlite.mark import lost_commits
+from settled.journals.sqlite.trouble import explained
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from settled.core.model import Moment
+    from settled.journals.sqlite.commit import Member
+    from settled.journals.sqlite.file import JournalFile
+
+
+class Transactions:
+    """Performs batches on the file's writing connection."""
+
+    def __init__(self, file: JournalFile, clock: Callable[[], Moment]) -> None:
+        self._file = file
+        self._clock = clock
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """Sign commits with a name of this process: at first, and in a forked child."""
+        self._name = token_hex(8)
+        self._number = 0
+
+    def run(self, batch: Sequence[Member]) -> None:
+        """Perform a batch; every member gets its reply or its error. Raises only what interrupts the thread."""
+        try:
+            self._run(batch)
+        except sqlite3.Error as fault:
+            self._give_up()
+            for member in batch:
+                member.fail(member.error or explained(fault, self._file.path))
+        except JournalError as fault:
+            self._give_up()
+            for member in batch:
+                member.fail(member.error or _another(fault))
+        except BaseException:
+            self._give_up()
+            raise
+
+    def _run(self, batch: Sequence[Member]) -> None:
+        connection = self._file.writer()
+        begin(connection, self._file.busy_timeout)
+        books = SqliteBooks(connection, together=len(batch) > 1)
+        now = self._clock()
+        for member in batch:
+            self._apply(member, books, now)
+        if books.changed:
+            self._commit(connection)
+        elif connection.in_transaction:
+            connection.execute("ROLLBACK")  # only read: nothing to make durable
+
+    def _apply(self, member: Member, books: SqliteBooks, now: Moment) -> None:
+        try:
+            member.reply = member.transition.apply(books, now)
+            books.keep()
+        except sqlite3.Error as fault:
+            books.undo()
+            member.fail(explained(fault, self._file.path))
+            if not books.connection.in_transaction and (books.changed or books.together):
+                raise  # SQLite has rolled all of it back: nobody's writes stand
+        except Exception as error:  # noqa: BLE001 - the rule's own; its caller gets it, the others go on
+            books.undo()
+            member.fail(error)
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        self._number += 1
+        signature, floor = f"{self._name}/{self._number}", self._file.commits
+        signed = connection.execute(
+            "UPDATE meta SET commits = commits + 1, writer = ? WHERE commits >= ?", (signature, floor)
+        )
+        if signed.rowcount != 1:
+            raise lost_commits(self._file.path, floor)
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error:
+            if not self._landed(signature):
+                raise
+        self._file.commits = floor + 1
+
+    def _landed(self, signature: str) -> bool:
+        """Look, on a fresh connection, whether the commit that failed took effect after all."""
+        self._give_up()
+        with suppress(sqlite3.Error, JournalError):
+            found = self._file.writer().execute("SELECT writer FROM meta").fetchone()
+            return bool(found[0] == signature)
+        return False
+
+    def _give_up(self) -> None:
+        """Roll back by closing: whatever state the connection was in, the next transaction starts from the file."""
+        self._file.drop_writer()
+
+
+def _another(fault: JournalError) -> JournalError:
+    """Each waiting thread raises an error of its own."""
+    error = JournalError(*fault.args)
+    error.__cause__ = fault.__cause__
+    return error
