@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from settled.api import secrets, words
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from settled.api.tool import Tool
     from settled.core.answer import Answer
     from settled.core.call import Call
+
+
+FIXED = frozenset({str, int, float, bool, bytes, type(None), Decimal})
+"""Types whose values no tool can change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +92,12 @@ def make_binding(guard: Guard, tool: Tool[Any, Any], arguments: Arguments | None
 
 def _runner(tool: Tool[Any, Any], given: dict[str, Any]) -> Callable[[], Any]:
     names = tool.schema.call_parameters
-    if not names:
-        return lambda: tool.function(**given)
+    fixed = all(type(value) in FIXED for value in given.values())
 
     def run() -> Any:
-        return tool.function(**given, **dict.fromkeys(names, current.get()))
+        # Each attempt gets the arguments as they were: a tool may change what it is given.
+        own = given if fixed else copy.deepcopy(given)
+        return tool.function(**own, **dict.fromkeys(names, current.get())) if names else tool.function(**own)
 
     return run
 

@@ -41,6 +41,15 @@ class MemorySpill:
         return len(kept)
 
 
+def _open_sqlite(url: str, **options: Any) -> tuple[Journal, SpillFile]:
+    from settled.journals.sqlite import open_sqlite  # noqa: PLC0415 - sqlite3 is loaded only when it is used
+
+    try:
+        return open_sqlite(url, **options)
+    except (TypeError, ValueError) as error:
+        raise DeclarationError(f"{url!r} cannot be opened as declared: {error}") from error
+
+
 def open_journal(address: str | None, **options: Any) -> tuple[Journal, SpillFile]:
     """Open the journal at ``address``, or at the one that the environment names."""
     url = address or os.environ.get(VARIABLE)
@@ -50,9 +59,7 @@ def open_journal(address: str | None, **options: Any) -> tuple[Journal, SpillFil
     if scheme == "memory":
         return MemoryJournal(host.now), MemorySpill()
     if scheme == "sqlite":
-        from settled.journals.sqlite import open_sqlite  # noqa: PLC0415 - sqlite3 is loaded only when it is used
-
-        return open_sqlite(url, **options)
+        return _open_sqlite(url, **options)
     if scheme in _LATER:
         raise DeclarationError(f"this release has no {_LATER[scheme]} journal; it has sqlite:///path.db and memory://")
     raise DeclarationError(
