@@ -17,6 +17,7 @@ from settled.journals.sqlite.commit import GroupCommit
 from settled.journals.sqlite.file import JournalFile
 from settled.journals.sqlite.forks import tell_of_forks
 from settled.journals.sqlite.mark import remove_mark
+from settled.journals.sqlite.spill import FileSpill
 from settled.journals.sqlite.transactions import Transactions
 
 if TYPE_CHECKING:
@@ -247,8 +248,8 @@ class SqliteJournal:
             self.after_fork_in_child()
 
 
-def open_sqlite(url: str, **options: Any) -> SqliteJournal:
-    """Open the journal at ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
+def open_sqlite(url: str, **options: Any) -> tuple[SqliteJournal, FileSpill]:
+    """Open the journal at ``sqlite:///relative.db`` or ``sqlite:////absolute.db``, and the spill file beside it.
 
     Query fields are options: ``sqlite:///agent.db?synchronous=NORMAL&busy_timeout=2``.
 
@@ -258,7 +259,8 @@ def open_sqlite(url: str, **options: Any) -> SqliteJournal:
     parts = urlsplit(url)
     if parts.scheme != "sqlite" or parts.netloc or len(parts.path) < 2:  # noqa: PLR2004 - a slash and a name
         raise JournalError(f"{url!r} is no SQLite address: write sqlite:///agent.db, or sqlite:////data/agent.db")
-    return SqliteJournal(unquote(parts.path[1:]), **{**_from_query(url, parts.query), **options})
+    journal = SqliteJournal(unquote(parts.path[1:]), **{**_from_query(url, parts.query), **options})
+    return journal, FileSpill(f"{journal.path}-spill")
 
 
 def _from_query(url: str, query: str) -> dict[str, Any]:
