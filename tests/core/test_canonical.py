@@ -307,6 +307,21 @@ def test_nesting_is_bounded(wrap):
     assert "nested deeper" in refusal(wrap(value)).reason
 
 
+def test_a_stack_that_is_nearly_full_gives_no_other_error():
+    value = 1
+    for _ in range(MAX_DEPTH):
+        value = [value]
+
+    def descend():
+        try:
+            descend()
+        except RecursionError:
+            encode(value)
+
+    with pytest.raises(NotCanonical, match="left of the stack"):
+        descend()
+
+
 def test_cycles_are_refused():
     ring = []
     ring.append(ring)

@@ -31,6 +31,7 @@ VERSION = 1
 
 _MICROSECOND = timedelta(microseconds=1)
 _NO_RULES = Node()
+_SEQUENCES = (list, tuple, set, frozenset)
 _SMALL = 10**18
 _Writer: TypeAlias = Callable[[Any, int], bytes]
 
@@ -42,7 +43,10 @@ def encode(value: object, *, rules: Rules | None = None) -> bytes:
         NotCanonical: NaN, Infinity, a lone surrogate, a name that is no text, an object of unknown type, a cycle or
             more than ``MAX_DEPTH`` levels, or a value that a rule refuses. Names the place.
     """
-    return b"1;" + (_write(value, 0) if rules is None else _ruled(rules.root, value, 0))
+    try:
+        return b"1;" + (_write(value, 0) if rules is None else _ruled(rules.root, value, 0))
+    except RecursionError:
+        raise NotCanonical("nested too deep for what the caller left of the stack") from None
 
 
 def _write(value: object, depth: int) -> bytes:
@@ -63,14 +67,20 @@ def _by_looks(value: object) -> _Writer:
 def _ruled(node: Node, value: object, depth: int) -> bytes:
     """Write a value that rules are declared for, or for places inside it."""
     value = node.apply(value.value if isinstance(value, Enum) else value)
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, _SEQUENCES):
         return _ordered(node, value, depth)
     if node.order is not Order.KEPT and value is not None:
         raise NotCanonical(f"its rule is for a list, not for {type(value).__name__}")
-    members = value if isinstance(value, Mapping) else fields_of(value)
+    members = _members_of(value)
     if members is None:
         return _write(value, depth)
     return _object({name: each for name, each in members.items() if not _dropped(node, name, each)}, depth, node)
+
+
+def _members_of(value: object) -> Mapping[str, object] | None:
+    if type(value) in _WRITERS and type(value) is not dict:
+        return None
+    return value if isinstance(value, Mapping) else fields_of(value)
 
 
 def _dropped(node: Node, name: object, value: object) -> bool:

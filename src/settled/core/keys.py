@@ -178,20 +178,18 @@ def _same(name: str, value: object, default: object, rules: Rules | None) -> boo
 
 def _digest(purpose: str, *parts: str | bytes | int | None) -> str:
     """SHA-256 over the parts, each with its kind and length. Not the canonical form: keys must outlive its versions."""
-    hasher = sha256(f"settled 1 {purpose};".encode())
-    for part in parts:
-        raw = _raw(part)
-        hasher.update(b"%b%d:" % (type(part).__name__[0].encode(), len(raw)))
-        hasher.update(raw)
-    return hasher.hexdigest()
+    return sha256(b"settled 1 %b;%b" % (purpose.encode(), b"".join(map(_framed, parts)))).hexdigest()
 
 
-def _raw(part: str | bytes | int | None) -> bytes:
-    if isinstance(part, bytes):
-        return part
+def _framed(part: str | bytes | int | None) -> bytes:
     if isinstance(part, str):
-        return part.encode(errors="surrogatepass")  # a name from outside must never break a digest
-    return b"" if part is None else b"%d" % part
+        raw = part.encode(errors="surrogatepass")  # a name from outside must never break a digest
+        return b"s%d:%b" % (len(raw), raw)
+    if isinstance(part, bytes):
+        return b"b%d:%b" % (len(part), part)
+    if part is None:
+        return b"N0:"
+    return b"i%d:%d" % (len(str(part)), part)
 
 
 def _named(tool: str, digest: str) -> str:
