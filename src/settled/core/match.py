@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from settled.core.books import Books
     from settled.core.call import Call
 
+HARMLESS = frozenset({Effect.READ, Effect.IDEMPOTENT})
+"""What these tools do may be done again under another key; the other side de-duplicates on the same key only."""
 OPEN_STATES = (State.SUCCEEDED, State.UNKNOWN, State.PROCESSING, State.PARTIAL, State.PARKED, State.AWAITING_APPROVAL)
 
 
@@ -50,7 +52,7 @@ def same_arguments(call: Call, ask: Ask) -> bool:
 
 def _in_scope(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold | Barred | None:
     found = _by_step(books, ask, entry) or _unfinished(books, ask, entry) or _candidate(books, ask, entry)
-    if found is not None or ask.terms.effect is not Effect.WRITE:
+    if found is not None or ask.terms.effect in HARMLESS:
         return found
     return _not_told_of(books, ask, entry) or _bar(books, ask)
 
@@ -79,7 +81,7 @@ def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
 
     A call whose asker still waits is a concurrent intention of its own.
     """
-    if ask.terms.effect is not Effect.WRITE:
+    if ask.terms.effect in HARMLESS:
         return None
     for operation_id, waiting in entry.open.items():
         call = books.by_id(operation_id)
@@ -139,7 +141,7 @@ def _for_sibling(call: Call, ask: Ask, entry: Entry) -> bool:
 
 def _bar(books: Books, ask: Ask) -> Match | Barred | None:
     """What is unknown bars like calls; for a model without declared identity, any call of the tool."""
-    if ask.while_unknown == "allow" or ask.terms.effect is not Effect.WRITE:
+    if ask.while_unknown == "allow" or ask.terms.effect in HARMLESS:
         return None
     calls = [c for c in books.unknown(ask.tenant, ask.scope, ask.tool) if _not_exempt_or_random(c, ask)]
     same = next((c for c in calls if _same_action(c, ask)), None)
