@@ -64,12 +64,12 @@ def _by_step(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold 
         return Untold(entry.refused[ask.step])
     operation_id = books.by_step(ask.scope, ask.step)
     call = books.by_id(operation_id) if operation_id else None
-    if call is None:
+    if call is None or call.operation_id in ask.despite:
         return None
     if (call.tool, call.identity) != (ask.tool, ask.identity):
         return None if ask.by_model else Conflict(call)  # an adapter's ids may be used again
     better = _candidate(books, ask, entry) if _stale(call, entry) else None
-    return better if better and better.call.state in MAY_HAVE_EFFECT else Match(call)
+    return better if better and better.call.state in MAY_HAVE_EFFECT else Match(call, like=call.step != ask.step)
 
 
 def _stale(call: Call, entry: Entry) -> bool:
