@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,13 +18,19 @@ from settled.errors import DeclarationError, JournalError
 from settled.ports import CallQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from settled.api.guard import Guard
     from settled.api.result import Result
     from settled.api.tool import Tool
     from settled.core.call import Call
     from settled.core.settling import Verdict
+
+
+NOT_GIVEN: Any = object()
+"""The result of a call that happened is not known; ``None`` is a result like any other."""
+Progress = Callable[[int, int], object]
+"""Told how many of how many calls were looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +51,19 @@ class Reconciled:
         return replace(self, did_not_happen=self.did_not_happen + 1)
 
 
-def reconcile(guard: Guard, limit: int) -> Reconciled:
+def reconcile(guard: Guard, limit: int, progress: Progress | None = None) -> Reconciled:
     """Adopt orphans, then settle each unknown call by its tool's probe. Makes no attempt."""
     counts = Reconciled(orphans=_adopt(guard, limit))
-    for call in _unknown(guard, limit):
+    for call in _counted(_unknown(guard, limit), progress):
         counts = counts.plus(settle_one(guard, call).state)
     return counts
 
 
-async def areconcile(guard: Guard, limit: int) -> Reconciled:
+async def areconcile(guard: Guard, limit: int, progress: Progress | None = None) -> Reconciled:
     """Like ``reconcile``, without blocking the loop."""
     counts = Reconciled(orphans=await asyncio.to_thread(_adopt, guard, limit))
-    for call in await asyncio.to_thread(lambda: list(_unknown(guard, limit))):
+    unknown: Sequence[Call] = await asyncio.to_thread(_unknown, guard, limit)
+    for call in _counted(unknown, progress):
         tool = guard.tools.get(call.tool)
         settled = call
         if tool is not None:
@@ -80,8 +88,17 @@ def _adopt(guard: Guard, limit: int) -> int:
     return sum(call is not None and call.state is not State.PROCESSING for call in adopted)
 
 
-def _unknown(guard: Guard, limit: int) -> Iterator[Call]:
-    yield from guard.journal.find(CallQuery(states=(State.UNKNOWN,), limit=limit))
+def _unknown(guard: Guard, limit: int) -> Sequence[Call]:
+    return list(guard.journal.find(CallQuery(states=(State.UNKNOWN,), limit=limit)))
+
+
+def _counted(calls: Sequence[Call], progress: Progress | None) -> Iterator[Call]:
+    for done, call in enumerate(calls):
+        if progress is not None:
+            progress(done, len(calls))
+        yield call
+    if progress is not None:
+        progress(len(calls), len(calls))
 
 
 def resolve(
@@ -103,7 +120,7 @@ def resolve(
     call = guard.journal.get(operation_id)
     if call is None:
         raise DeclarationError(f"no call has the operation id {operation_id!r}")
-    given = verdict == "happened" and result is not None
+    given = verdict == "happened" and result is not NOT_GIVEN
     data, note = making.encoder(guard, tool_of(guard, call))(result) if given else (None, "")
     reply = guard.journal.perform(
         Resolve(operation_id, verdict, secrets.clean(by), secrets.clean(reason), then, data, note, force, call.epoch)
@@ -129,4 +146,4 @@ def _stand_in() -> Any:
     raise JournalError("this process does not know the tool")
 
 
-__all__ = ["Reconciled", "look", "reconcile", "resolve", "settle_one", "tool_of"]
+__all__ = ["NOT_GIVEN", "Progress", "Reconciled", "look", "reconcile", "resolve", "settle_one", "tool_of"]

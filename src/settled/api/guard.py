@@ -228,15 +228,15 @@ class Guard:
 
     # --- settling --------------------------------------------------------------------------
 
-    def reconcile(self, *, limit: int = 1000) -> Reconciled:
+    def reconcile(self, *, limit: int = 1000, progress: care.Progress | None = None) -> Reconciled:
         """Settle what can be settled: orphans, unknown calls with a probe, spilled evidence. Makes no attempt."""
         self._bring_spill()
-        return care.reconcile(self, limit)
+        return care.reconcile(self, limit, progress)
 
-    async def areconcile(self, *, limit: int = 1000) -> Reconciled:
-        """Like ``reconcile``, from async code."""
+    async def areconcile(self, *, limit: int = 1000, progress: care.Progress | None = None) -> Reconciled:
+        """Like ``reconcile``, from async code; ``progress`` is told how many of how many calls were looked at."""
         await asyncio.to_thread(self._bring_spill)
-        return await care.areconcile(self, limit)
+        return await care.areconcile(self, limit, progress)
 
     def resolve(
         self,
@@ -245,14 +245,15 @@ class Guard:
         *,
         by: str,
         reason: str,
-        result: object = None,
+        result: object = care.NOT_GIVEN,
         then: Literal["rerun", "fail"] = "fail",
         force: bool = False,
     ) -> Result[Any]:
         """Take a person's verdict on an unknown call; return how the call stands then.
 
-        ``then``: what follows from ``did_not_happen``. ``force``: also where it could still take effect;
-        such a verdict is marked as asserted. Raises ``DeclarationError`` if it cannot be taken.
+        ``result``: what a call that happened returned, if it is known; ``None`` counts as known. ``then``: what
+        follows from ``did_not_happen``. ``force``: also where it could still take effect; such a verdict is
+        marked as asserted. Raises ``DeclarationError`` if it cannot be taken.
         """
         return care.resolve(self, operation_id, verdict, by=by, reason=reason, result=result, then=then, force=force)
 

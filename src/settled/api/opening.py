@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from settled import host
@@ -10,13 +12,24 @@ from settled.errors import DeclarationError
 from settled.journals.memory import MemoryJournal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from settled.core.late import Evidence
     from settled.ports import Journal, SpillFile
 
 VARIABLE = "SETTLED_JOURNAL"
 _LATER = {"postgresql": "PostgreSQL", "postgres": "PostgreSQL", "redis": "Redis", "rediss": "Redis"}
+_existing_only: ContextVar[bool] = ContextVar("settled_existing_only", default=False)
+
+
+@contextmanager
+def existing_only() -> Iterator[None]:
+    """Within this, no journal is created, whatever a guard says: who comes to look must find what others made."""
+    token = _existing_only.set(True)
+    try:
+        yield
+    finally:
+        _existing_only.reset(token)
 
 
 class MemorySpill:
@@ -44,6 +57,7 @@ class MemorySpill:
 def _open_sqlite(url: str, **options: Any) -> tuple[Journal, SpillFile]:
     from settled.journals.sqlite import open_sqlite  # noqa: PLC0415 - sqlite3 is loaded only when it is used
 
+    options |= {"must_exist": True} if _existing_only.get() else {}
     try:
         return open_sqlite(url, **options)
     except (TypeError, ValueError) as error:

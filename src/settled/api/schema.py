@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError, create_model
 
 from settled.core import codec
+from settled.core.strict_json import InvalidJson, parse
 from settled.current import CurrentCall
 from settled.errors import DeclarationError
 
@@ -134,6 +135,15 @@ class Schema:
             if self._result is None:
                 raise
             return codec.dumps(self._result.dump_python(value, mode="python", warnings="error"))
+
+    def read_result(self, text: str) -> Any:
+        """Return the result that a person gives as JSON, as the tool would have. Raises ``BadArguments``."""
+        try:
+            return numbers(parse(text)) if self._result is None else self._result.validate_json(text)
+        except ValidationError as error:
+            raise BadArguments({f"result {name}": why for name, why in _problems(error).items()}) from None
+        except InvalidJson as error:
+            raise BadArguments({"result": str(error)}) from None
 
     def decode(self, data: bytes, note: str = "") -> Any:
         """Return the value that ``encode`` kept. Raises ``ValueError`` if it cannot be had."""

@@ -59,6 +59,7 @@ class Evidence:
             fault=self.fault,
             decided="late",
             reason="",
+            held=False,
             disputed=call.disputed or call.state in (State.NOT_DONE, State.PARKED),
         )
         books.put(changed, row)
@@ -86,7 +87,8 @@ def _twice(heard: Call) -> bool:
 
 def _note(books: Books, call: Call, heard: Call, now: Moment, *, dispute: bool = False) -> Call:
     event = Event.DISPUTE if dispute else Event.NOTE
-    changed, row = evolve(call, event, now, attempts=heard.attempts, disputed=call.disputed or dispute)
+    disputed, held = call.disputed or dispute, call.held and not dispute  # new evidence is to be seen anew
+    changed, row = evolve(call, event, now, attempts=heard.attempts, disputed=disputed, held=held)
     books.put(changed, row)
     if dispute:
         books.alert(changed, "disputed")

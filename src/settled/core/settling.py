@@ -120,7 +120,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """A person's verdict on an unknown call, under an optimistic lock (``epoch``)."""
+    """A person's verdict on an unknown call, under an optimistic lock (``epoch``).
+
+    On a settled call that is disputed, ``hold`` says that somebody has seen why.
+    """
 
     operation_id: str
     verdict: Verdict
@@ -137,12 +140,14 @@ class Resolve:
         call = books.by_id(self.operation_id)
         if call is None:
             return Refused("no call has this operation id")
-        if call.state is State.PROCESSING and rules.lease_over(call, now):
-            call = orphaned(books, call, now)
-        if call.state is not State.UNKNOWN:
-            return Refused(f"the call is {call.state}, not unknown", call)
         if self.epoch is not None and rules.fenced(call, self.epoch):
             return Refused("the call has changed since it was looked at", call)
+        if call.state is State.PROCESSING and rules.lease_over(call, now):
+            call = orphaned(books, call, now)
+        if call.disputed and call.state is not State.UNKNOWN and self.verdict == "hold":
+            return self._seen(books, call, now)
+        if call.state is not State.UNKNOWN:
+            return Refused(f"the call is {call.state}, not unknown", call)
         if self.verdict == "did_not_happen":
             return self._absent(books, call, now)
         event = Event.SUCCEED if self.verdict == "happened" else Event.HOLD
@@ -158,6 +163,12 @@ class Resolve:
         event = Event.ABSENT if self.then == "rerun" else Event.FAIL
         attempts = tuple(replace(a, over=a.over or now) for a in _all_none(call))
         return self._decide(books, call, event, now, attempts=attempts, asserted=not ripe, held=False)
+
+    def _seen(self, books: Books, call: Call, now: Moment) -> Call:
+        """Note that a person has seen the evidence against a settled call, which stays as it is."""
+        changed, row = evolve(call, Event.NOTE, now, detail=f"seen by {self.by}: {self.reason}", held=True)
+        books.put(changed, row)
+        return changed
 
     def _decide(self, books: Books, call: Call, event: Event, now: Moment, **changes: object) -> Call:
         changes.update(epoch=call.epoch + 1, decided=f"person:{self.by}", reason=self.reason)

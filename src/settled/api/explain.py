@@ -1,0 +1,226 @@
+"""What a recorded call means to a person: why its outcome is unknown, what was seen, what may be decided.
+
+Pure: facts and words made of records, for whoever shows them. Times are seconds since 1970; to show them in a time
+zone is the shower's matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from settled.core import rules
+from settled.core.model import Effect, Standing
+from settled.core.states import State
+
+if TYPE_CHECKING:
+    from settled.core.call import Call
+    from settled.core.model import Attempt, Moment
+    from settled.core.settling import Verdict
+
+Waiting = Literal["unknown", "orphan", "disputed"]
+
+_STANDING = {
+    Standing.OPEN: "no end is on record: it may have been done",
+    Standing.NONE: "proved: nothing was done",
+    Standing.MAYBE: "it may have been done",
+    Standing.SOME: "a part was done",
+    Standing.DONE: "it was done",
+}
+_DECIDED = {
+    "answer": "by the tool's own answer",
+    "late": "by an answer that came late",
+    "probe": "by the tool's probe",
+    "owner_lost": "since its process ended before anything was sent",
+}
+_CLOSED = {
+    "deadline": "no time was left for another attempt",
+    "attempts": "all its attempts were used up",
+    "breaker_open": "the tool was left alone after too many failures",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Whether and when a negative answer of the probe proves that nothing happened."""
+
+    ready: bool
+    """A negative answer to a probe that begins now is proof."""
+    since: float | None
+    """From when on it is proof; ``None``: not known yet, or never."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One verdict that a person may give, and what follows from it."""
+
+    verdict: Verdict
+    open: bool
+    """It can be taken now, without force."""
+    meaning: str
+    asserted: bool
+    """It would rest on the person's word alone, and be marked so."""
+
+
+def waiting(call: Call, now: Moment) -> Waiting | None:
+    """Return why the call stands in a person's queue; ``None`` if it does not."""
+    if call.state is State.UNKNOWN:
+        return "unknown"
+    if call.state is State.PROCESSING and rules.lease_over(call, now) and _may_have_acted(call):
+        return "orphan"
+    return "disputed" if call.disputed and not call.held else None
+
+
+def _may_have_acted(call: Call) -> bool:
+    return bool(call.doubtful) and call.terms.effect is not Effect.READ
+
+
+def why(call: Call, now: Moment) -> str:
+    """Return in one or two sentences why the call waits for somebody, or how it came to stand as it does."""
+    match waiting(call, now):
+        case "unknown":
+            return _why_unknown(call)
+        case "orphan":
+            return (
+                f"its process has not renewed its lease and may be dead; attempt {call.doubtful[-1].no} had begun, "
+                "so it may have been done"
+            )
+        case "disputed":
+            recorded = f"it is recorded as {call.state} ({decided(call)})"
+            return f"{recorded}, and evidence against that came later: {_against(call)}"
+        case None:
+            return _how_it_stands(call)
+
+
+def _why_unknown(call: Call) -> str:
+    text = "; ".join(_doubt(attempt) for attempt in call.doubtful) or "it may have been done"
+    if call.reason in _CLOSED:
+        text += f"; {_CLOSED[call.reason]}"
+    return f"{text}. {decided(call).capitalize()} holds it as it is: {call.reason}" if call.held else text
+
+
+def _doubt(attempt: Attempt) -> str:
+    if attempt.fault is None:
+        return f"attempt {attempt.no} began, and its process was lost before the end was on record"
+    return f"attempt {attempt.no} ended with {fault_words(attempt)}, after which it may have been done"
+
+
+def _against(call: Call) -> str:
+    done = [attempt.no for attempt in call.attempts if attempt.standing is Standing.DONE]
+    if call.state is State.SUCCEEDED and len(done) > 1:
+        return f"attempts {_listed(done)} both had their effect, so it was done more than once"
+    if done:
+        return f"attempt {_listed(done)} had its effect"
+    return "see its attempts and its log"
+
+
+def _listed(numbers: list[int]) -> str:
+    return " and ".join(str(number) for number in numbers)
+
+
+def _how_it_stands(call: Call) -> str:
+    if call.state is State.PROCESSING:
+        return "it is under way"
+    if call.state is State.PARKED:
+        return "proved not done so far; it is to be tried again later"
+    by = f" ({decided(call)})" if call.decided else ""
+    because = f": {call.reason}" if call.reason else ""
+    return f"it is recorded as {call.state}{by}{because}"
+
+
+def decided(call: Call) -> str:
+    """Return in words who or what settled the call; empty if nothing did yet."""
+    who = call.decided.removeprefix("person:")
+    return who if who != call.decided else _DECIDED.get(who, who)
+
+
+def fault_words(attempt: Attempt) -> str:
+    """Return how an attempt ended: the fault's code and what the other side said."""
+    if attempt.fault is None:
+        return "success" if attempt.standing is Standing.DONE else "no end on record"
+    return f"{attempt.fault.code}: {attempt.fault.message}" if attempt.fault.message else attempt.fault.code
+
+
+def evidence(attempt: Attempt) -> str:
+    """Return what the end of an attempt says about its effect."""
+    return _STANDING[attempt.standing]
+
+
+def still_at_work(attempt: Attempt, call: Call, now: Moment, alive: bool | None) -> str:  # noqa: FBT001 - three-valued
+    """Return whether anything can still come of an attempt; ``alive``: whether its process lives."""
+    if attempt.over is not None:
+        return "nothing more can come of it"
+    if rules.is_over(attempt, call, now):
+        return "its declared lifetime has passed, so nothing more can come of it"
+    match alive:
+        case True:
+            return "it may still be at work: its process lives"
+        case False:
+            return "its process is dead; the next reconcile notes that nothing more can come of it"
+        case None:
+            return "it may still be at work: whether its process lives cannot be seen from here"
+
+
+def proof(call: Call, now: Moment) -> Proof:
+    """Return whether and when a negative answer of the tool's probe is proof (see ``rules.proves_absence``)."""
+    if call.terms.lifetime is None:
+        return Proof(
+            ready=False,
+            since=None,
+            why="never: the tool declares no max_request_lifetime, so a request may take effect at any later time",
+        )
+    since = rules.proof_time(call, now)
+    if since is None:
+        return Proof(ready=False, since=None, why=_not_over(call, now))
+    if (passed := now.since(since)) is not None and passed >= 0:
+        return Proof(
+            ready=True, since=since.wall, why="now: every attempt is over, and max_request_lifetime has passed"
+        )
+    return Proof(
+        ready=False, since=since.wall, why="once max_request_lifetime has passed after the last attempt was over"
+    )
+
+
+def _not_over(call: Call, now: Moment) -> str:
+    rest = f"; max_request_lifetime ({call.terms.lifetime:g} s) counts from then"
+    open_ones = [attempt.no for attempt in call.doubtful if not rules.is_over(attempt, call, now)]
+    if open_ones:
+        return f"not yet: attempt {_listed(open_ones)} is not known to be over{rest}"
+    return f"not yet: the machine was started anew since the attempts ended, and the wait begins again{rest}"
+
+
+def choices(call: Call, now: Moment) -> tuple[Choice, ...]:
+    """Return the verdicts that a person may give on the call as it stands; none if it waits for nobody."""
+    kind = waiting(call, now)
+    if kind is None:
+        return ()
+    if kind == "disputed":
+        return (Choice("hold", open=True, meaning="seen: leave it as recorded, and out of the queue", asserted=False),)
+    ripe = proof(call, now).ready
+    return (
+        Choice("happened", open=True, meaning="it succeeded; give its result if it is known", asserted=True),
+        Choice(
+            "did_not_happen",
+            open=ripe or call.terms.lifetime is None,
+            meaning=_absent(call, ripe=ripe),
+            asserted=not ripe,
+        ),
+        Choice(
+            "hold", open=True, meaning="leave it unknown, and in the queue, under a name and a reason", asserted=False
+        ),
+    )
+
+
+def _absent(call: Call, *, ripe: bool) -> str:
+    what = "it was not done: then it may run again, or fails for good"
+    if ripe:
+        return what
+    if call.terms.lifetime is None:
+        return f"{what}. It cannot be proved, so it rests on your word"
+    return f"{what}. A request on its way may still arrive: wait, or force it on your word"
+
+
+def repeatable(call: Call, now: Moment) -> bool:
+    """Whether asking for the call again may settle it, since a repeat does no harm."""
+    return call.state is State.UNKNOWN and rules.repeatable(call, now)

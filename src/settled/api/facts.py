@@ -1,0 +1,173 @@
+"""Records as plain data with stable names, for JSON output, tables and pages. Times are ISO 8601 in UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_jsonable_python
+
+from settled.api import explain, secrets
+from settled.api.vault import SEALED
+from settled.core import codec
+from settled.errors import JournalError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from settled.api.guard import Guard
+    from settled.api.tool import Tool
+    from settled.core.call import Call, LogRow
+    from settled.core.model import Attempt, Moment, Owner
+
+Facts = dict[str, Any]
+
+
+def when(wall: float | None) -> str | None:
+    """Return a time as ISO 8601 in UTC with microseconds."""
+    return None if wall is None else datetime.fromtimestamp(wall, UTC).isoformat(timespec="microseconds")
+
+
+def of_call(call: Call, now: Moment) -> Facts:
+    """Return one row of a list of calls."""
+    return {
+        "operation_id": call.operation_id,
+        "tool": call.tool,
+        "state": str(call.state),
+        "waiting": explain.waiting(call, now),
+        "why": explain.why(call, now),
+        "effect": str(call.terms.effect),
+        "declared": call.terms.declared,
+        "created": when(call.created.wall),
+        "changed": when(call.changed.wall),
+        "attempts": len(call.attempts),
+        "reason": call.reason,
+        "decided": call.decided,
+        "disputed": call.disputed,
+        "asserted": call.asserted,
+        "held": call.held,
+        "not_before": when(call.not_before),
+        "key": call.key,
+        "key_kind": str(call.kind),
+        "tenant": call.tenant,
+        "run": run_of(call.scope),
+        "scope": call.scope,
+        "step": call.step,
+    }
+
+
+def run_of(scope: str) -> str | None:
+    """Return the run id that a scope names (see ``scope_of_run``); ``None`` if it names none."""
+    kind, _, rest = scope.partition(":")
+    length, _, rest = rest.partition(":")
+    return rest[int(length) + 1 :] if kind == "run" and length.isdecimal() else None
+
+
+def of_attempt(attempt: Attempt, call: Call, now: Moment, alive: bool | None) -> Facts:  # noqa: FBT001 - three-valued
+    """Return all that is known of one attempt; ``alive``: whether its process lives."""
+    fault = attempt.fault
+    return {
+        "no": attempt.no,
+        "begun": when(attempt.begun.wall),
+        "ended": when(attempt.ended.wall) if attempt.ended else None,
+        "over": when(attempt.over.wall) if attempt.over else None,
+        "standing": str(attempt.standing),
+        "evidence": explain.evidence(attempt),
+        "outcome": explain.fault_words(attempt),
+        "code": fault.code if fault else None,
+        "message": fault.message if fault else None,
+        "kind": str(fault.kind) if fault else None,
+        "may_still_act": explain.still_at_work(attempt, call, now, alive),
+        "process": of_process(attempt.owner, alive),
+    }
+
+
+def of_process(owner: Owner, alive: bool | None) -> Facts:  # noqa: FBT001 - three-valued
+    """Return which process it was, and whether it lives."""
+    return {"host": owner.host, "pid": owner.pid, "alive": alive}
+
+
+def of_log(row: LogRow) -> Facts:
+    """Return one row of a call's log."""
+    return {
+        "no": row.no,
+        "at": when(row.at),
+        "event": str(row.event),
+        "state": str(row.state),
+        "attempt": row.attempt,
+        "epoch": row.epoch,
+        "detail": row.detail,
+        "digest": row.digest,
+        "head": row.head,
+    }
+
+
+def of_doubt(call: Call, now: Moment) -> Facts:
+    """Return when absence can be proved, and which verdicts a person may give."""
+    proof = explain.proof(call, now)
+    return {
+        "probe": {
+            "declared": call.terms.probed,
+            "proves_absence_now": proof.ready,
+            "proves_absence_from": when(proof.since),
+            "why": proof.why,
+        },
+        "repeatable": explain.repeatable(call, now),
+        "choices": [
+            {"verdict": c.verdict, "open": c.open, "asserted": c.asserted, "meaning": c.meaning}
+            for c in explain.choices(call, now)
+        ],
+    }
+
+
+def arguments_of(guard: Guard, call: Call) -> tuple[Any, str]:
+    """Return a call's arguments as plain data, redacted as declared, and a note where they cannot be shown."""
+    if not call.arguments:
+        return None, "erased when the record expired"
+    sealed = call.arguments.startswith(SEALED)
+    tool = guard.tools.get(call.tool)
+    if sealed and tool is None:
+        return None, "encrypted: an app that has this tool, and the key, can show them"
+    try:
+        arguments = codec.loads(guard.vault.unlock(call.arguments))
+    except (ValueError, JournalError) as error:
+        return None, str(error)
+    if sealed and tool is not None and isinstance(arguments, dict):
+        arguments = secrets.redact(arguments, tool.checked.options.redact)
+    return plain(arguments), ""
+
+
+def result_of(guard: Guard, call: Call) -> tuple[Any, str]:
+    """Return a call's result as plain data, and a note where it cannot be shown."""
+    if call.result is None:
+        return None, call.note or "none on record"
+    tool = guard.tools.get(call.tool)
+    if call.result.startswith(SEALED) and (tool is None or _secret_result(tool)):
+        return None, "encrypted, and not shown"
+    try:
+        return plain(codec.loads(guard.vault.unlock(call.result))), call.note
+    except (ValueError, JournalError) as error:
+        return None, str(error)
+
+
+def _secret_result(tool: Tool[Any, Any]) -> bool:
+    return any(path.partition(".")[0].removesuffix("[]") == "result" for path in tool.checked.options.redact)
+
+
+def plain(value: Any) -> Any:
+    """Return a decoded value as JSON can hold it, for people to read: not to be decoded again."""
+    return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="strings", fallback=repr)
+
+
+def of_breaker(name: str, snapshot: Mapping[str, Any]) -> Facts:
+    """Return a breaker's last kept state."""
+    outcomes = snapshot.get("outcomes", ())
+    return {
+        "name": name,
+        "state": snapshot.get("state", ""),
+        "failures": sum(bool(failed) for _, failed in outcomes),
+        "calls": len(outcomes),
+        "trips": snapshot.get("trips", 0),
+        "usual_failure_rate": snapshot.get("usual", 0.0),
+        "wait_seconds": snapshot.get("wait", 0.0),
+    }

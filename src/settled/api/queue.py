@@ -1,0 +1,155 @@
+"""What waits for a person: found, asked again, and a verdict tried out before it is given."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from settled import host
+from settled.api import explain, making
+from settled.core.settle import settle
+from settled.core.settling import Adopt, Refused
+from settled.core.states import State
+from settled.core.verdicts import Happened, Inconclusive, NotHappened
+from settled.drivers import aio
+from settled.errors import DeclarationError
+from settled.journals.memory import MemoryBooks
+from settled.ports import CallQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from settled.api.guard import Guard
+    from settled.core.books import Books
+    from settled.core.call import Call
+    from settled.core.model import Moment
+    from settled.core.settling import Resolve
+    from settled.ports import Journal
+
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ByKey:
+    """Looks a call up by its key; changes nothing."""
+
+    key: str
+
+    def apply(self, books: Books, now: Moment) -> Call | None:
+        """Return the call with this key."""
+        del now
+        return books.by_key(self.key)
+
+
+def find(journal: Journal, name: str) -> Call | None:
+    """Return the call with this operation id, or with this key."""
+    return journal.get(name) or journal.perform(ByKey(name))
+
+
+def waiting(journal: Journal) -> list[Call]:
+    """Return every call that waits for a person, oldest first: unknown, left by a lost owner, or disputed."""
+    queries = (CallQuery(states=(State.UNKNOWN,)), CallQuery(lease_over=True), CallQuery(disputed=True))
+    found = {call.operation_id: call for query in queries for call in pages(journal, query)}
+    now = journal.now()
+    return sorted(
+        (c for c in found.values() if explain.waiting(c, now)), key=lambda c: (c.created.wall, c.operation_id)
+    )
+
+
+def pages(journal: Journal, query: CallQuery) -> Iterator[Call]:
+    """Yield all calls that a query means, newest first, a page at a time; its ``limit`` is not heeded."""
+    query = replace(query, limit=PAGE)
+    while page := journal.find(query):
+        yield from page
+        if len(page) < PAGE:
+            return
+        query = replace(query, after=page[-1].operation_id)
+
+
+def living(call: Call) -> dict[int, bool | None]:
+    """Return for each attempt whether its process lives; ``None`` where that cannot be told from here."""
+    return {attempt.no: host.alive(attempt.owner) for attempt in call.attempts}
+
+
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """What asking the tool's probe brought."""
+
+    call: Call
+    """The call as it stands then."""
+    said: str
+    """``happened``, ``not_happened``, ``inconclusive``, ``failed``; empty if it was not asked."""
+    words: str = ""
+    """What the probe told besides, or how it failed."""
+
+
+async def aprobe(guard: Guard, operation_id: str, *, wait: float = 0.0) -> Probing:
+    """Settle one call by its tool's probe, sync or async, waiting at most ``wait`` seconds for proof.
+
+    Raises ``DeclarationError`` if there is no such call, tool or probe.
+    """
+    call = guard.journal.perform(Adopt(operation_id))
+    if call is None:
+        raise DeclarationError(f"no call has the operation id {operation_id!r}")
+    tool = guard.tools.get(call.tool)
+    if tool is None:
+        known = ", ".join(sorted(guard.tools)) or "none"
+        raise DeclarationError(f"this guard has no tool {call.tool!r}; its tools are: {known}")
+    binding = making.make_binding(guard, tool, None)
+    if binding.probe is None:
+        raise DeclarationError(f"{call.tool} declares no probe: a late answer or a person settles its calls")
+    asked = _Listening(binding.probe)
+    hand = aio.Hand(replace(binding, probe=asked), guard.floor)
+    call = await aio.drive(settle(call, tool.checked.policy, wait), hand)
+    guard.floor.presence.wake(operation_id)
+    return Probing(call, asked.said, asked.words)
+
+
+class _Listening:
+    """A probe, with an ear for what it says last."""
+
+    def __init__(self, probe: Callable[[Call], Any]) -> None:
+        self._probe = probe
+        self.said, self.words = "", ""
+
+    def __call__(self, call: Call) -> Any:
+        try:
+            said = self._probe(call)
+        except Exception as error:
+            self._failed(error)
+            raise
+        return self._later(said) if inspect.isawaitable(said) else self._heard(said)
+
+    async def _later(self, said: Any) -> Any:
+        try:
+            return self._heard(await said)
+        except Exception as error:
+            self._failed(error)
+            raise
+
+    def _failed(self, error: Exception) -> None:
+        self.said, self.words = "failed", f"{type(error).__name__}: {error}"
+
+    def _heard(self, said: Any) -> Any:
+        match said:
+            case Happened():
+                self.said, self.words = "happened", ""
+            case NotHappened():
+                self.said, self.words = "not_happened", ""
+            case Inconclusive(words):
+                self.said, self.words = "inconclusive", words
+            case _:
+                self.said, self.words = "inconclusive", f"it returned a {type(said).__name__}, which is no verdict"
+        return said
+
+
+def rehearse(call: Call, verdict: Resolve, now: Moment) -> Call | Refused:
+    """Return what a verdict would make of a call, by the very rules, without giving it."""
+    books = MemoryBooks()
+    books.calls[call.operation_id] = call
+    books.keys[call.key] = call.operation_id
+    return verdict.apply(books, now)
+
+
+__all__ = ["ByKey", "Probing", "aprobe", "find", "living", "pages", "rehearse", "waiting"]
