@@ -198,6 +198,8 @@ class Ended:
     at: float
     abandoned: bool = False
     """The asker has gone: record this, begin nothing more."""
+    wall: float | None = None
+    """Seconds since the epoch, for dates in what the other side asks for."""
 
 
 @dataclass(frozen=True, slots=True)

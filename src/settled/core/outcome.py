@@ -29,7 +29,8 @@ def read(ended: Ended, policy: Policy, clean: Clean, *, attempt: int, doubtful: 
     if isinstance(outcome, Returned):
         fault = _of_value(outcome.value, policy)
     else:
-        fault = _sent(_of_error(outcome, policy, attempt=attempt, doubtful=doubtful), outcome)
+        fault = _of_error(outcome, policy, attempt=attempt, doubtful=doubtful, wall=ended.wall)
+        fault = _sent(fault, outcome)
     return replace(fault, message=clean(fault.message)) if fault is not None and fault.message else fault
 
 
@@ -47,7 +48,7 @@ def _of_value(value: object, policy: Policy) -> Fault | None:
     return fault
 
 
-def _of_error(outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool) -> Fault | None:
+def _of_error(outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool, wall: float | None) -> Fault | None:
     error = outcome.error
     said = of_signal(error)
     if said is not None:
@@ -59,7 +60,7 @@ def _of_error(outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool) 
         return Fault(FaultClass.PERMANENT, Evidence.NONE, type(error).__name__, str(error))
     if isinstance(error, AttemptTimeout):
         return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "attempt_timeout", str(error))
-    return classify(error, attempt=attempt, doubtful=doubtful)
+    return classify(error, attempt=attempt, doubtful=doubtful, now=wall)
 
 
 def of_signal(error: BaseException) -> Fault | None:

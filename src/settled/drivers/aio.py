@@ -138,14 +138,14 @@ class Hand:
             if _being_cancelled():
                 self.floor.release(self.binding)
                 raise
-            return raised(error, self.binding, self.floor)
+            return raised(error, command, self.binding, self.floor)
         except Exception as error:  # noqa: BLE001 - every end of an attempt is read
             if limit.expired():
-                return timed_out(command.timeout, self.binding, self.floor, over=True)
-            return raised(error, self.binding, self.floor)
+                return timed_out(command, self.binding, self.floor, over=True)
+            return raised(error, command, self.binding, self.floor)
         finally:
             current.reset(token)
-        return returned(value, self.binding, self.floor)
+        return returned(value, command, self.binding, self.floor)
 
     async def _tasked(self, command: Invoke) -> Ended:
         """Run a recorded async attempt in a task of its own, which its caller can leave."""
@@ -154,29 +154,29 @@ class Hand:
         self.attempt = task = asyncio.get_running_loop().create_task(_awaited(self.binding.run), context=inside)
         done, _ = await asyncio.wait({task}, timeout=command.timeout)
         if done:
-            return self._ended(task)
+            return self._ended(command, task)
         task.cancel()
         done, _ = await asyncio.wait({task}, timeout=CANCEL_GRACE)
         if done and (task.cancelled() or task.exception() is not None):
-            return timed_out(command.timeout, self.binding, self.floor, over=True)
+            return timed_out(command, self.binding, self.floor, over=True)
         if done:
-            return self._ended(task)  # it answered after all
+            return self._ended(command, task)  # it answered after all
         task.add_done_callback(lambda ended: self._late(command, ended))
         _under_way.add(task)
-        return timed_out(command.timeout, self.binding, self.floor, over=False)
+        return timed_out(command, self.binding, self.floor, over=False)
 
-    def _ended(self, task: asyncio.Task[Any]) -> Ended:
+    def _ended(self, command: Invoke, task: asyncio.Task[Any]) -> Ended:
         gone = self.abandoned.is_set()
         if task.cancelled():  # nobody here cancelled it: the tool (or its transport) raised it
-            return raised(asyncio.CancelledError(), self.binding, self.floor, abandoned=gone)
+            return raised(asyncio.CancelledError(), command, self.binding, self.floor, abandoned=gone)
         error = task.exception()
         if error is not None:
-            return raised(error, self.binding, self.floor, abandoned=gone)
-        return returned(task.result(), self.binding, self.floor, abandoned=gone)
+            return raised(error, command, self.binding, self.floor, abandoned=gone)
+        return returned(task.result(), command, self.binding, self.floor, abandoned=gone)
 
     def _late(self, command: Invoke, task: asyncio.Task[Any]) -> None:
         _under_way.discard(task)
-        call, ended = command.call, self._ended(task)
+        call, ended = command.call, self._ended(command, task)
         if call is not None:
             in_thread(lambda: self.floor.late(self.binding, call, command.no, ended), "settled-late")
 
@@ -197,7 +197,7 @@ class Hand:
             async with asyncio.timeout(command.timeout):
                 await woken.wait()
         except TimeoutError:
-            return slot.leave() or timed_out(command.timeout, binding, floor, over=False)
+            return slot.leave() or timed_out(command, binding, floor, over=False)
         except asyncio.CancelledError:
             slot.leave()
             floor.release(binding)

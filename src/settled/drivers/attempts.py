@@ -31,30 +31,38 @@ def run_here(command: Invoke, binding: Binding, floor: Floor) -> Ended:
     """Run a sync attempt in this very thread."""
     token = current.set(current_call(command, binding))
     try:
-        return returned(binding.run(), binding, floor)
+        return returned(binding.run(), command, binding, floor)
     except BaseException as error:  # noqa: BLE001 - every end of an attempt is read, and the caller re-raises its own
-        return raised(error, binding, floor)
+        return raised(error, command, binding, floor)
     finally:
         current.reset(token)
 
 
-def returned(value: object, binding: Binding, floor: Floor, *, abandoned: bool = False) -> Ended:
-    """Return the end of an attempt that gave ``value``."""
-    data, note = binding.encode(value)
+def returned(value: object, command: Invoke, binding: Binding, floor: Floor, *, abandoned: bool = False) -> Ended:
+    """Return the end of an attempt that gave ``value``; it is encoded only where it will be recorded."""
+    data, note = (None, "") if command.call is None else binding.encode(value)
     return Ended(Returned(value, data, note), over=True, draw=floor.draw(), at=floor.now(), abandoned=abandoned)
 
 
 def raised(
-    error: BaseException, binding: Binding, floor: Floor, *, over: bool = True, abandoned: bool = False
+    error: BaseException,
+    command: Invoke,
+    binding: Binding,
+    floor: Floor,
+    *,
+    over: bool = True,
+    abandoned: bool = False,
 ) -> Ended:
     """Return the end of an attempt that raised ``error``; what a tool says of its effect counts as its answer."""
     if isinstance(error, Executed):
-        return returned(error.result, binding, floor, abandoned=abandoned)
+        return returned(error.result, command, binding, floor, abandoned=abandoned)
     outcome = Raised(error)
     if isinstance(error, PartlyDone):
         data, note = binding.encode({"done": error.done, "failed": error.failed})
         outcome = Raised(error, data=data, note=note)
-    return Ended(outcome, over=over, draw=floor.draw(), at=floor.now(), abandoned=abandoned)
+    return Ended(
+        outcome, over=over, draw=floor.draw(), at=floor.now(), abandoned=abandoned, wall=floor.journal.now().wall
+    )
 
 
 def late_of(command: Invoke, binding: Binding, floor: Floor) -> Callable[[Ended], None]:
@@ -67,9 +75,9 @@ def late_of(command: Invoke, binding: Binding, floor: Floor) -> Callable[[Ended]
     return record
 
 
-def timed_out(seconds: float | None, binding: Binding, floor: Floor, *, over: bool) -> Ended:
+def timed_out(command: Invoke, binding: Binding, floor: Floor, *, over: bool) -> Ended:
     """Return the end of an attempt that its caller left."""
-    return raised(AttemptTimeout(f"no answer within {seconds} s"), binding, floor, over=over)
+    return raised(AttemptTimeout(f"no answer within {command.timeout} s"), command, binding, floor, over=over)
 
 
 def not_begun(error: BaseException, floor: Floor) -> Ended:

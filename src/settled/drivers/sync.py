@@ -8,6 +8,7 @@ import inspect
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from settled.core.commands import AwaitCall, Ended, Invoke, Probe, Refresh, Reply, Sleep, Transact, Woke
@@ -112,7 +113,7 @@ class Hand:
         if error is None or isinstance(error, Exception):
             return ended
         self.interruption = error
-        return Ended(ended.outcome, ended.over, ended.draw, ended.at, abandoned=True)
+        return replace(ended, abandoned=True)
 
     def _leavable(self, command: Invoke) -> Ended:
         """Run the attempt in a thread that the caller can leave."""
@@ -123,8 +124,8 @@ class Hand:
         try:
             slot.done.wait(command.timeout)
         except BaseException as error:  # noqa: BLE001 - Ctrl-C while waiting: the attempt runs on
-            return slot.leave() or raised(error, binding, floor, over=False, abandoned=True)
-        return slot.leave() or timed_out(command.timeout, binding, floor, over=False)
+            return slot.leave() or raised(error, command, binding, floor, over=False, abandoned=True)
+        return slot.leave() or timed_out(command, binding, floor, over=False)
 
     def _await(self, command: AwaitCall) -> Woke:
         event = threading.Event()
