@@ -84,6 +84,7 @@ class Life:
         "clean",
         "last",
         "late",
+        "like",
         "limits",
         "made",
         "policy",
@@ -107,6 +108,7 @@ class Life:
         self.late = False
         self.abandoned = False
         self.taken = ""
+        self.like = False
         self.last: Returned | Raised | None = None
 
     # --- the whole -----------------------------------------------------------------------
@@ -118,7 +120,7 @@ class Life:
             return shut or (yield from self._series(None))
         answer = yield from self._recorded(self.ask)
         self._leave(answer)
-        return answer
+        return replace(answer, like=True) if self.like and answer.call is not None else answer
 
     def abandon(self) -> None:
         """The asker has gone: nothing more begins, and it is told nothing."""
@@ -141,6 +143,7 @@ class Life:
             reply = yield from self._transact(replace(claim, begin=shut is None))
             if isinstance(reply, Begun | Stands | Busy | Doubtful):
                 self.taken = reply.call.operation_id
+                self.like |= not isinstance(reply, Begun) and reply.like
             if isinstance(reply, Begun):
                 self.late = self.at - asked_at >= ask.lease
                 return (yield from self._series(reply.call))
