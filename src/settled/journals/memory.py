@@ -1,23 +1,22 @@
 """The journal in memory: for tests, for reads, and the model that the others must agree with."""
 
+# ruff: noqa: D102 - what each method does is said once, in the protocols that it belongs to
+
 from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from dataclasses import replace
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from settled.core.call import Call, LogRow, chain
-from settled.core.expiry import due
-from settled.core.rules import lease_over
 from settled.core.states import MAY_HAVE_EFFECT, State
+from settled.journals.audit import broken_chains, broken_seals, matches, missing_head, off_its_log, seal_over
 from settled.ports import Alert, CallQuery, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from settled.core.books import RunRecord, Transition
+    from settled.core.call import Call, LogRow
     from settled.core.model import Moment
 
 R = TypeVar("R")
@@ -37,6 +36,18 @@ class MemoryBooks:
         self.rows: list[LogRow] = []
         self.outbox: dict[int, Alert] = {}
         self.alert_count = 0
+        self.places: dict[str, int] = {}
+        self.undo: list[Callable[[], object]] = []
+        """How to take back what the transition under way has written, last first."""
+
+    def keep(self) -> None:
+        """End a transition whose writes are to stand."""
+        self.undo.clear()
+
+    def take_back(self) -> None:
+        """End a transition that raised: nothing of it stays."""
+        while self.undo:
+            self.undo.pop()()
 
     def by_id(self, operation_id: str) -> Call | None:
         return self.calls.get(operation_id)
@@ -57,7 +68,8 @@ class MemoryBooks:
         return [call for call in found if call.entry in entries and call.state in MAY_HAVE_EFFECT]
 
     def unknown(self, tenant: str, scope: str, tool: str) -> list[Call]:
-        return [self.calls[op] for op in self.doubts.get((tenant, scope, tool), ())]
+        found = sorted(self.doubts.get((tenant, scope, tool), ()), key=self.places.__getitem__)
+        return [self.calls[op] for op in found]
 
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         found = self.likes.get((scope, lane, tool, identity))
@@ -67,39 +79,66 @@ class MemoryBooks:
         return self.run_records.get((tenant, run_id))
 
     def put(self, call: Call, row: LogRow) -> None:
-        if call.operation_id not in self.calls:
-            self.keys[call.key] = call.operation_id
-            self.likes[call.scope, call.lane, call.tool, call.identity].append(call.operation_id)
-            self.tools[call.scope, call.tool].append(call.operation_id)
-        self.calls[call.operation_id] = call
-        self._index_doubt(call)
+        before = self.calls.get(call.operation_id)
+        if before is None:
+            self._add(call)
+            self.undo.append(lambda: self._remove(call))
+        else:
+            self._set(call)
+            self.undo.append(lambda: self._set(before))
         self.rows.append(row)
+        self.undo.append(self.rows.pop)
 
-    def _index_doubt(self, call: Call) -> None:
+    def _add(self, call: Call) -> None:
+        self.places[call.operation_id] = len(self.places)
+        self.keys[call.key] = call.operation_id
+        self.likes[call.scope, call.lane, call.tool, call.identity].append(call.operation_id)
+        self.tools[call.scope, call.tool].append(call.operation_id)
+        self._set(call)
+
+    def _set(self, call: Call) -> None:
+        self.calls[call.operation_id] = call
         doubts = self.doubts[call.tenant, call.scope, call.tool]
         if call.state is State.UNKNOWN:
             doubts[call.operation_id] = None
         else:
             doubts.pop(call.operation_id, None)
 
-    def prolong(self, call: Call) -> None:
-        self.calls[call.operation_id] = call
-
-    def forget(self, call: Call) -> None:
+    def _remove(self, call: Call) -> None:
         del self.calls[call.operation_id]
         self.keys.pop(call.key, None)
         self.likes[call.scope, call.lane, call.tool, call.identity].remove(call.operation_id)
         self.tools[call.scope, call.tool].remove(call.operation_id)
+        self.doubts[call.tenant, call.scope, call.tool].pop(call.operation_id, None)
+
+    def prolong(self, call: Call) -> None:
+        before = self.calls[call.operation_id]
+        self.calls[call.operation_id] = call
+        self.undo.append(lambda: self._set(before))
+
+    def forget(self, call: Call) -> None:
+        self._remove(call)
+        self.undo.append(lambda: self._add(call))
 
     def put_step(self, scope: str, step: str, operation_id: str) -> None:
-        self.steps.setdefault((scope, step), operation_id)
+        if (scope, step) not in self.steps:
+            self.steps[scope, step] = operation_id
+            self.undo.append(lambda: self.steps.pop((scope, step)))
 
     def put_run(self, run: RunRecord) -> None:
-        self.run_records[run.tenant, run.run_id] = run
+        name = (run.tenant, run.run_id)
+        before = self.run_records.get(name)
+        self.run_records[name] = run
+        self.undo.append(lambda: self.run_records.update({name: before}) if before else self.run_records.pop(name))
 
     def alert(self, call: Call, kind: str) -> None:
         self.alert_count += 1
         self.outbox[self.alert_count] = Alert(self.alert_count, kind, call.operation_id, call.changed.wall)
+        self.undo.append(self._unalert)
+
+    def _unalert(self) -> None:
+        del self.outbox[self.alert_count]
+        self.alert_count -= 1
 
 
 class MemoryJournal:
@@ -119,7 +158,13 @@ class MemoryJournal:
 
     def perform(self, transition: Transition[R]) -> R:
         with self._lock:
-            return transition.apply(self.books, self._clock())
+            try:
+                reply = transition.apply(self.books, self._clock())
+            except BaseException:
+                self.books.take_back()
+                raise
+            self.books.keep()
+            return reply
 
     async def aperform(self, transition: Transition[R]) -> R:
         return self.perform(transition)
@@ -189,10 +234,16 @@ class MemoryJournal:
 
     def verify(self, head: str | None = None) -> Report:
         with self._lock:
-            rows, seals = list(self.books.rows), list(self._seals)
-        problems = broken_chains(rows)
-        if head and head not in {text for _, text in seals}:
-            problems.append("the given head is not in this log: it was cut off or replaced")
+            rows, seals, calls = list(self.books.rows), list(self._seals), list(self.books.calls.values())
+        logs: dict[str, list[LogRow]] = defaultdict(list)
+        for row in rows:
+            logs[row.operation_id].append(row)
+        problems = [*broken_chains(row for log in logs.values() for row in log), *broken_seals(rows, seals)]
+        found = (
+            *(off_its_log(call, logs[call.operation_id]) for call in calls),
+            missing_head(head, dict(seals).values()),
+        )
+        problems += filter(None, found)
         return Report(ok=not problems, facts={"rows": len(rows), "seals": len(seals)}, problems=problems)
 
     def check(self) -> Report:
@@ -200,35 +251,3 @@ class MemoryJournal:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-def matches(call: Call, query: CallQuery, now: Moment) -> bool:
-    """Whether a call is among those that are asked for."""
-    wanted = (
-        query.states is None or call.state in query.states,
-        query.tool is None or call.tool == query.tool,
-        query.tenant is None or call.tenant == query.tenant,
-        query.scope is None or call.scope == query.scope,
-        query.disputed is None or call.disputed is query.disputed,
-        not query.lease_over or (call.state is State.PROCESSING and lease_over(call, now)),
-        not query.past_retention or due(call, now),
-    )
-    return all(wanted)
-
-
-def seal_over(previous: str, rows: Iterable[LogRow]) -> str:
-    """Return the seal that chains the heads of ``rows`` to the seal before."""
-    text = "\n".join((previous, *(f"{row.operation_id} {row.no} {row.head}" for row in rows)))
-    return sha256(text.encode()).hexdigest()
-
-
-def broken_chains(rows: Iterable[LogRow]) -> list[str]:
-    """Return a line for each row that does not follow from the row before it."""
-    heads: dict[str, tuple[int, str]] = {}
-    problems = []
-    for row in rows:
-        no, head = heads.get(row.operation_id, (0, ""))
-        if row.no != no + 1 or chain(head, replace(row, head="")) != row.head:
-            problems.append(f"{row.operation_id}: row {row.no} does not follow from row {no}")
-        heads[row.operation_id] = (row.no, row.head)
-    return problems

@@ -138,7 +138,7 @@ def _unpacked(more: list[Any]) -> dict[str, Any]:
         "words": words,
         "fingerprint": fingerprint,
         "claim": claim,
-        "owner": Owner(*owner),
+        "owner": _owner_of(*owner),
         "created": Moment(*created),
         "changed": Moment(*changed),
         "series": series,
@@ -165,6 +165,11 @@ def _owner(owner: Owner) -> tuple[str, str, str, int, str]:
     return owner.host, owner.boot, owner.space, owner.pid, owner.started
 
 
+@lru_cache(maxsize=1024)
+def _owner_of(host: str, boot: str, space: str, pid: int, started: str) -> Owner:
+    return Owner(host, boot, space, pid, started)
+
+
 def _attempt(attempt: Attempt) -> tuple[Any, ...]:
     return (
         attempt.no,
@@ -183,7 +188,7 @@ def _attempt_of(values: list[Any]) -> Attempt:
     return Attempt(
         no=no,
         epoch=epoch,
-        owner=Owner(*owner),
+        owner=_owner_of(*owner),
         begun=Moment(*begun),
         standing=_STANDINGS[standing],
         ended=None if ended is None else Moment(*ended),
