@@ -1,0 +1,95 @@
+"""CASE-068: planted secrets appear nowhere."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from cryptography.fernet import Fernet
+
+import settled
+
+PLANTED = ("p4ss-SECRET", "SECRET-abc", "SECRET-bearer-0123456789", "SECRET-in-url", "dXNlcjpTRUNSRVQtYmFzaWM=")
+
+
+def everything(folder: Path) -> bytes:
+    """All bytes that the journal and its neighbours keep."""
+    return b"".join(path.read_bytes() for path in folder.iterdir() if path.is_file())
+
+
+def errors() -> list[Exception]:
+    """Errors that carry secrets in each of the usual ways."""
+    request = httpx.Request(
+        "POST", "http://user:SECRET-in-url@tool.test/", headers={"Authorization": "Bearer SECRET-bearer-0123456789"}
+    )
+    response = httpx.Response(500, request=request, text="MCP_API_KEY=SECRET-abc")
+    return [
+        settled.NotExecuted("password p4ss-SECRET is wrong"),
+        settled.NotExecuted("Authorization: Bearer SECRET-bearer-0123456789"),
+        settled.NotExecuted("cannot reach http://user:SECRET-in-url@tool.test/"),
+        settled.NotExecuted("MCP_API_KEY=SECRET-abc is not set"),
+        settled.NotExecuted("Authorization: Basic dXNlcjpTRUNSRVQtYmFzaWM="),
+        httpx.HTTPStatusError("500 for http://user:SECRET-in-url@tool.test/", request=request, response=response),
+        ValueError('{"api_key": "SECRET-abc"}'),
+        KeyError("p4ss-SECRET"),
+    ]
+
+
+@pytest.mark.parametrize("error", errors(), ids=range(len(errors())))
+def test_case_068_no_path_of_failure_keeps_a_secret(
+    tmp_path: Path, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    events: list[Any] = []
+    caplog.set_level(logging.DEBUG)
+    with settled.Guard(
+        f"sqlite:///{tmp_path}/j.db", alerts=lambda event, facts: events.append((event, facts))
+    ) as guard:
+
+        @guard.tool(effect="write", redact=("password",), breaker=None)
+        def login(user: str, password: str) -> str:
+            raise error
+
+        result = login.call(user="ann", password="p4ss-SECRET")
+        with pytest.raises(settled.CallError) as raised:
+            result.unwrap()
+        shown = [str(raised.value), repr(result), result.for_model(), str(guard.look(result.operation_id)), str(events)]
+        invalid = guard.dispatch("login", {"user": 1, "password": ["p4ss-SECRET"]})
+        shown += [invalid.for_model(), repr(invalid), caplog.text]
+    assert result.status in ("failed", "unknown")
+    kept = everything(tmp_path)
+    for secret in PLANTED:
+        assert secret.encode() not in kept
+        assert not [text for text in shown if secret in text]
+
+
+def test_case_068_a_redacted_result_needs_encryption(tmp_path: Path) -> None:
+    with (
+        settled.Guard(f"sqlite:///{tmp_path}/j.db") as guard,
+        pytest.raises(settled.DeclarationError, match="encryption_key"),
+    ):
+
+        @guard.tool(effect="write", redact=("result.token",))
+        def token() -> dict[str, str]:
+            return {"token": "SECRET-abc"}
+
+
+def test_case_068_with_a_key_everything_is_kept_and_nothing_is_readable(tmp_path: Path) -> None:
+    key = Fernet.generate_key()
+    address = f"sqlite:///{tmp_path}/j.db"
+    with settled.Guard(address, encryption_key=key) as guard:
+
+        @guard.tool(effect="write", redact=("password", "result.token"), key="t:{user}")
+        def token(user: str, password: str) -> dict[str, str]:
+            return {"token": "SECRET-abc"}
+
+        assert token("ann", "p4ss-SECRET") == {"token": "SECRET-abc"}
+        assert token("ann", "p4ss-SECRET") == {"token": "SECRET-abc"}
+    kept = everything(tmp_path)
+    assert not [secret for secret in PLANTED if secret.encode() in kept]
+    with settled.Guard(address, encryption_key=Fernet.generate_key()) as guard:
+        again = guard.tool(effect="write", key="t:{user}", redact=("password",))(token.function)
+        with pytest.raises(settled.JournalError, match="another key"):
+            again("ann", "p4ss-SECRET")
