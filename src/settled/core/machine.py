@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from settled.core.policy import Limits, Policy
 
 R = TypeVar("R")
+NEVER_SENT = Fault(FaultClass.RETRYABLE, Proof.NONE, "never_sent", local=True)
 LEAST_TIME = 0.001
 """Seconds: no attempt starts with less than this left."""
 POLL = (0.02, 1.0)
@@ -140,7 +141,7 @@ class Life:
         while True:
             shut = yield from self._shut()
             asked_at = self.at
-            reply = yield from self._transact(replace(claim, begin=shut is None))
+            reply = yield from self._claim(ask, replace(claim, begin=shut is None))
             if isinstance(reply, Begun | Stands | Busy | Doubtful):
                 self.taken = reply.call.operation_id
                 self.like |= not isinstance(reply, Begun) and reply.like
@@ -153,6 +154,15 @@ class Life:
             if again is None:
                 return answer
             claim = again
+
+    def _claim(self, ask: Ask, claim: Claim) -> Flow[ClaimReply]:
+        """Claim. If the journal's answer is lost, nothing is sent, and the record will say so."""
+        try:
+            return (yield from self._transact(claim))
+        except JournalError:
+            yield from self._report("neutral")
+            yield from self._do(Spill(Evidence(ask.operation_id, 1, NEVER_SENT)))
+            raise
 
     def _unbegun(self, claim: Claim, reply: ClaimReply, shut: Answer | None) -> Flow[tuple[Answer, Claim | None]]:
         """Answer what needs no attempt; or return the claim to try again with."""
@@ -320,7 +330,10 @@ class Life:
             return self._success(call)
         if call.state is not State.UNKNOWN:
             return replace(from_record(call), fault=fault or call.fault)
-        settled = yield from self._settle(call)
+        try:
+            settled = yield from self._settle(call)
+        except JournalError:
+            settled = call  # it is on record as unknown, and stands in the queue
         if settled.state is State.NOT_DONE and self.made < self.policy.attempts and not self.abandoned:
             began = yield from self._again(settled, fault, Again(0.0, 1.0))
             return began if isinstance(began, Answer) else (yield from self._series(began))
@@ -372,7 +385,10 @@ class Life:
         yield from self._do(Tell("retry_not_made", call, {"reason": stop.reason}))
         if call.state is not State.PROCESSING:
             return replace(from_record(call), reason=stop.reason)
-        reply = yield from self._transact(Close(call.operation_id, call.epoch, stop.reason))
+        try:
+            reply = yield from self._transact(Close(call.operation_id, call.epoch, stop.reason))
+        except JournalError:
+            return self._unwritten(call, fault)
         closed = reply.call if isinstance(reply, FencedOut) else reply
         return replace(from_record(closed or call), fault=fault, reason=stop.reason)
 
@@ -384,7 +400,8 @@ class Life:
 
     def _unwritten(self, call: Call, fault: Fault | None) -> Answer:
         """The journal failed after the effect: the result goes to the asker, marked as not recorded."""
-        known = fault is None or fault.evidence is Proof.NONE or self.policy.terms.effect is Effect.READ
+        proved = fault is not None and fault.evidence is Proof.NONE and not any(a.in_doubt for a in call.attempts[:-1])
+        known = proved or self.policy.terms.effect is Effect.READ
         status = "succeeded" if fault is None else ("not_done" if known else "unknown")
         answer = Answer(status, "journal_failed", call, fault=fault, recorded=False, attempts=self.made)
         return with_value(answer, self._value()) if fault is None else answer
