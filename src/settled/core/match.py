@@ -85,7 +85,9 @@ def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
         return None
     for operation_id, waiting in entry.open.items():
         call = books.by_id(operation_id)
-        if call and not waiting and _like(call, ask) and _not_exempt(call, ask) and entry.untold(call):
+        if call is None or waiting or not (_like(call, ask) and _not_exempt(call, ask)):
+            continue
+        if call.state is State.PROCESSING or entry.untold(call):  # to be told that it is in flight ends nothing
             return Match(call, like=True)
     return None
 
