@@ -46,7 +46,8 @@ class Evidence:
         if call.state is State.SUCCEEDED:
             return _note(books, call, heard, now, dispute=_twice(heard))
         if call.state in FINAL:
-            return _note(books, call, heard, now, dispute=True)
+            return _note(books, call, heard, now, dispute=call.terms.effect is not Effect.READ)
+        against = call.state in (State.NOT_DONE, State.PARKED) and call.terms.effect is not Effect.READ
         changed, row = evolve(
             call,
             Event.SUCCEED,
@@ -60,7 +61,7 @@ class Evidence:
             decided="late",
             reason="",
             held=False,
-            disputed=call.disputed or call.state in (State.NOT_DONE, State.PARKED),
+            disputed=call.disputed or against,
         )
         books.put(changed, row)
         if changed.disputed:
