@@ -176,6 +176,7 @@ def _tell(*, entry_ask: Ask, reply: Untold) -> None:
         return
     for call in reply.calls:
         entry.tell(call)
+        entry.listed.setdefault(call.operation_id, entry_ask.message)
     if entry_ask.step:
         entry.refused[entry_ask.step] = reply.calls
 

@@ -34,6 +34,8 @@ class Entry:
     """Operation id -> the sibling (message and position) that it was matched to."""
     refused: dict[str, tuple[Call, ...]] = field(default_factory=dict)
     """Step -> the untold calls it was answered with."""
+    listed: dict[str, str] = field(default_factory=dict)
+    """Operation id -> the message that was answered with it as untold: its siblings were written without knowing."""
 
     @property
     def earlier(self) -> range:
@@ -72,3 +74,7 @@ class Entry:
     def untold(self, call: Call) -> bool:
         """Whether the asker has not been given what is now known of this call."""
         return self.told.get(call.operation_id) != call.state
+
+    def unread(self, call: Call, message: str) -> bool:
+        """Whether the call was listed to a sibling of this message: what is told to one, the others had not read."""
+        return bool(message) and self.listed.get(call.operation_id) == message

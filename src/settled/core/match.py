@@ -124,7 +124,8 @@ def _not_told_of(books: Books, ask: Ask, entry: Entry) -> Untold | None:
     """A model must know of what it has already done with this tool before it does something else."""
     if not ask.by_model:
         return None
-    earlier = [c for c in books.made(ask.scope, ask.tool, entry.earlier) if c.operation_id not in entry.answered]
+    made = books.made(ask.scope, ask.tool, entry.earlier)
+    earlier = [c for c in made if c.operation_id not in entry.answered or entry.unread(c, ask.message)]
     told = {c.operation_id for c in earlier}
     since = [c for c in _open_calls(books, entry) if c.tool == ask.tool and c.operation_id not in told]
     news = (*earlier, *(c for c in since if entry.untold(c) and c.state in MAY_HAVE_EFFECT))
