@@ -1,0 +1,18 @@
+"""What every journal must do: one class of tests, to which a journal adds one fixture.
+
+    class TestMyJournal(JournalContract):
+        @pytest.fixture
+        def journal(self):
+            journal = MyJournal(..., clock=self.clock)
+            yield journal
+            journal.close()
+
+A journal with a clock of its own overrides ``pass_time``. What is kept on disk has tests of its own beside these.
+"""
+
+from settled.testing.contract_calls import CallContract
+from settled.testing.contract_store import StoreContract
+
+
+class JournalContract(CallContract, StoreContract):
+    """The tests. Each works on calls of its own, so the journal may hold others."""

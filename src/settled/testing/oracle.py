@@ -1,0 +1,284 @@
+"""The judge: what was promised against what happened. It knows the world, and none of the rules."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from settled.core.call import chain
+from settled.core.model import Effect as Kind
+from settled.core.model import Evidence, Fault
+from settled.core.states import FINAL, TABLE, Event, State
+from settled.testing.tools import TOOLS
+
+if TYPE_CHECKING:
+    from settled.core.answer import Answer
+    from settled.core.call import Call, LogRow
+    from settled.core.commands import Invoke
+    from settled.testing.driver import Hand
+    from settled.testing.loop import Loop
+    from settled.testing.shaky import ShakyJournal
+    from settled.testing.workers import Process
+    from settled.testing.world import Intention, Request, World
+
+ABSENT = frozenset({State.NOT_DONE, State.FAILED, State.PARKED})
+LEGAL_AFTER_FINAL = frozenset({State.EXPIRED, State.COMPENSATING, State.COMPENSATED})
+
+
+@dataclass(slots=True)
+class Asker:
+    """What one asker's attempts have cost."""
+
+    tool: str
+    attempts: int = 0
+    admitted: bool = False
+    spent: float = 0.0
+    shut: bool = False
+    owed: float = 0.0
+    """Spent for a repeat that was not made yet."""
+
+
+@dataclass(slots=True)
+class Oracle:
+    """Collects violations; ``facts`` counts what is no violation."""
+
+    world: World
+    loop: Loop
+    violations: list[str] = field(default_factory=list)
+    facts: Counter[str] = field(default_factory=Counter)
+    askers: list[Asker] = field(default_factory=list)
+    intended: Counter[Intention] = field(default_factory=Counter)
+    asserted: set[str] = field(default_factory=set)
+    absent: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Operation id and number of attempts that were declared to have had no effect -> by whom."""
+    values: dict[str, object] = field(default_factory=dict)
+    meant: dict[str, Intention] = field(default_factory=dict)
+    """What each asker means, by the id of its ask."""
+    truth: dict[str, Intention] = field(default_factory=dict)
+    """What each recorded call was last tried for."""
+    repeats: Counter[str] = field(default_factory=Counter)
+    known: dict[str, Call] = field(default_factory=dict)
+    story: list[str] | None = None
+    """What happened, line by line, if it is to be told."""
+
+    def note(self, *what: object) -> None:
+        """Add a line to the story."""
+        if self.story is not None:
+            self.story.append(f"{self.loop.now:9.3f} " + " ".join(str(part) for part in what))
+
+    def object_to(self, what: str) -> None:
+        """Note a violation."""
+        self.violations.append(f"{self.loop.now:.3f} {what}")
+        self.note("!!", what)
+
+    # --- while it goes on ------------------------------------------------------------------
+
+    def meet(self, hand: Hand) -> int:
+        """A new asker."""
+        self.askers.append(Asker(hand.tool.name))
+        return len(self.askers) - 1
+
+    def admitted(self, hand: Hand) -> None:
+        """The breakers let one attempt through."""
+        self.askers[hand.no].admitted, self.askers[hand.no].shut = True, False
+
+    def shut(self, hand: Hand) -> None:
+        """A breaker is open: from here on no attempt, and no cost."""
+        self.askers[hand.no].admitted, self.askers[hand.no].shut = False, True
+        self.facts["shut"] += 1
+
+    def spent(self, hand: Hand, cost: float) -> None:
+        """The process's pool paid."""
+        self.askers[hand.no].owed += cost
+
+    def refunded(self, hand: Hand, cost: float) -> None:
+        """It got it back."""
+        self.askers[hand.no].owed -= cost
+
+    def invoked(self, hand: Hand, command: Invoke) -> None:
+        """An attempt begins."""
+        asker = self.askers[hand.no]
+        if not asker.admitted:
+            self.object_to(f"I5 {hand.tool.name}: an attempt that no breaker let through")
+        asker.admitted = False
+        asker.attempts += 1
+        asker.owed = 0.0
+        if asker.attempts > hand.tool.policy.attempts:
+            self.object_to(f"I5 {hand.tool.name}: attempt {asker.attempts} of a series of {hand.tool.policy.attempts}")
+        if command.deadline is not None and self.loop.now > command.deadline + 1.0:
+            self.object_to(f"I5 {hand.tool.name}: an attempt began after the deadline")
+        self.note("invoke", command.call.operation_id if command.call else "", command.no, hand.intention)
+
+    def sent(self, request: Request, process: Process) -> None:
+        """The first byte leaves: the intent must be on record."""
+        self.note("sent", request.operation_id, request.attempt, request.fate)
+        if not request.operation_id:
+            if request.tool.terms.effect is not Kind.READ:
+                self.object_to(f"I3 {request.tool.name}: sent without any record")
+            return
+        call = process.sim.journal.books.by_id(request.operation_id)
+        if call is None or len(call.attempts) < request.attempt:
+            self.object_to(f"I3 {request.operation_id}: attempt {request.attempt} sent without an intent on record")
+
+    def ended(self, hand: Hand) -> None:
+        """An asker has its answer: what it paid for a repeat that was not made must have come back."""
+        if abs(self.askers[hand.no].owed) > 1e-9:
+            self.object_to(f"I5 {hand.tool.name}: paid {self.askers[hand.no].owed} for a repeat that was not made")
+
+    def committed(self, before: Call | None, after: Call, row: LogRow) -> None:
+        """One change of one call is on record."""
+        op = after.operation_id
+        self.known[op] = after
+        self.note(op, after.tool, after.arguments.decode(), row.event, "->", row.state, row.detail, f"epoch {after.epoch}",
+                  *(f"{a.no}:{a.standing}{'' if a.over else '*'}" for a in after.attempts), after.decided)
+        if row.event is Event.CLAIM:
+            self.truth[op] = self.meant[after.claim]
+        if before is not None and before.state in FINAL:
+            self._still_final(before, after)
+        if after.asserted:
+            self.asserted.add(op)
+        if after.disputed and not (before and before.disputed) and op not in self.asserted:
+            self.object_to(f"I2 {op}: disputed ({before.state if before else None})")
+        if before is None or before.state is not after.state:
+            self._new_state(after)
+
+    def _still_final(self, before: Call, after: Call) -> None:
+        if after.state is not before.state and after.state not in LEGAL_AFTER_FINAL:
+            self.object_to(f"I4 {before.operation_id}: {before.state} became {after.state}")
+        elif after.state is before.state and (after.result, after.decided) != (before.result, before.decided):
+            self.object_to(f"I4 {before.operation_id}: a final result was overwritten")
+
+    def _new_state(self, after: Call) -> None:
+        op = after.operation_id
+        self.facts[f"became {after.state}"] += 1
+        if after.state is State.SUCCEEDED and not after.asserted and not self._happened(after):
+            self.object_to(f"I2 {op} ({after.tool}): succeeded by {after.decided}, but nothing happened")
+        if after.state in ABSENT and not after.asserted and after.terms.effect is not Kind.READ:
+            self._declare_absent(op, len(after.attempts), f"record: {after.state} by {after.decided or after.reason}")
+
+    def _happened(self, call: Call) -> bool:
+        if call.terms.effect is Kind.READ:
+            return True
+        return any(effect.key == call.key for effect in self.world.effects)
+
+    def _declare_absent(self, op: str, attempts: int, by: str) -> None:
+        self.absent.setdefault((op, attempts), f"{self.loop.now:.3f} {by}")
+        if any(e.operation_id == op and e.attempt <= attempts for e in self.world.effects):
+            self.object_to(f"I2 {op} ({self.known[op].tool if op in self.known else ''}): {by}, but it had happened")
+
+    def answered(self, answer: Answer) -> None:
+        """An asker was told something."""
+        self.facts[f"told {answer.status}"] += 1
+        call = answer.call
+        self.note("told", answer.status, answer.reason, call.operation_id if call else "", "like" if answer.like else "",
+                  *(c.operation_id for c in answer.earlier))
+        if call is None or call.operation_id in self.asserted:
+            return
+        op = call.operation_id
+        if answer.status == "succeeded":
+            if not self._happened(call):
+                self.object_to(f"I2 {op} ({call.tool}): told succeeded, but nothing happened")
+            self._same_value(answer, call)
+        elif answer.status in ("failed", "not_done") and call.terms.effect is not Kind.READ:
+            self._declare_absent(op, len(call.attempts), f"told {answer.status}")
+
+    def _same_value(self, answer: Answer, call: Call) -> None:
+        value = answer.value if answer.fresh else (call.result.decode() if call.result is not None else None)
+        if call.terms.effect is Kind.READ and not answer.recorded:
+            return
+        first = self.values.setdefault(call.operation_id, value)
+        if first != value:
+            self.object_to(f"I4 {call.operation_id} ({call.tool}): told {value!r} after {first!r}")
+
+    # --- in the end ------------------------------------------------------------------------
+
+    def judge(self, journal: ShakyJournal) -> None:
+        """Everything has landed; hold each promise against it."""
+        self._no_duplicates()
+        self._no_lies()
+        self._no_losses(journal)
+        self._on_record(journal)
+
+    def _no_duplicates(self) -> None:
+        for key, effects in self.world.by_key.items():
+            asserted = any(e.operation_id in self.asserted for e in effects)
+            if len(effects) > 1 and not TOOLS[effects[0].tool].safe and not asserted:
+                self.object_to(f"I1 {key}: {len(effects)} effects of one key ({effects[0].tool})")
+        asserted_for = {self.truth[op] for op in self.asserted if op in self.truth}
+        for intention, count in self.world.counts().items():
+            if TOOLS[intention[0]].safe or intention in asserted_for:
+                continue
+            if count > self.intended[intention]:
+                self.object_to(f"I1 {intention}: {count} effects, {self.intended[intention]} intended")
+
+    def _no_lies(self) -> None:
+        done = defaultdict(list)
+        for effect in self.world.effects:
+            done[effect.operation_id].append(effect.attempt)
+        for (op, attempts), by in self.absent.items():
+            if op not in self.asserted and any(no <= attempts for no in done[op]):
+                self.object_to(f"I2 {op}: declared absent at {by}, but it happened")
+
+    def _no_losses(self, journal: ShakyJournal) -> None:
+        for effect in self.world.effects:
+            call = journal.books.by_id(effect.operation_id)
+            state = call.state if call else None
+            fine = state in (State.SUCCEEDED, State.UNKNOWN) or effect.operation_id in self.asserted
+            if not fine:
+                self.object_to(f"I3 {effect.operation_id} ({effect.tool}): happened, but stands as {state}")
+
+    def believed(self, succeeded: Counter[Intention]) -> None:
+        """Program or model believes these to be done: they must be, each as often as that."""
+        counts = self.world.counts()
+        asserted_for = {self.truth[op] for op in self.asserted if op in self.truth}
+        for intention, count in succeeded.items():
+            tool = TOOLS[intention[0]]
+            if tool.terms.effect is Kind.READ or intention in asserted_for:
+                continue
+            if counts[intention] < (min(count, 1) if tool.safe else count):
+                self.object_to(f"I3 {intention}: believed done {count} times, done {counts[intention]} times")
+
+    def _on_record(self, journal: ShakyJournal) -> None:
+        """Each change is one row, each row follows from the one before, and the rows tell how each call stands."""
+        logs: defaultdict[str, list[LogRow]] = defaultdict(list)
+        for row in journal.books.rows:
+            logs[row.operation_id].append(row)
+        for op, call in journal.books.calls.items():
+            state, head = State.PROCESSING, ""
+            for no, row in enumerate(logs[op], 1):
+                if row.no != no or chain(head, replace(row, head="")) != row.head:
+                    self.object_to(f"I7 {op}: row {row.no} does not follow from row {no - 1}")
+                if TABLE[state].get(row.event) is not row.state:
+                    self.object_to(f"I7 {op}: {row.event} led from {state} to {row.state}")
+                state, head = row.state, row.head
+            if state is not call.state or head != call.log_head:
+                self.object_to(f"I7 {op}: is {call.state}, its log says {state}")
+
+    def doubt(self, journal: ShakyJournal) -> None:
+        """Bounded doubt: what is left unknown is truly in doubt, and could not be looked up."""
+        requests = defaultdict(list)
+        for request in self.world.requests:
+            requests[request.operation_id].append(request)
+        for call in journal.books.calls.values():
+            if call.state is State.PROCESSING:
+                self.object_to(f"I3 {call.operation_id}: still processing without an owner")
+            if call.state is not State.UNKNOWN:
+                continue
+            if self._can_be_settled(call):
+                self.object_to(f"doubt {call.operation_id} ({call.tool}): left unknown, though evidence can be had")
+            if not any(_in_doubt(r) for r in requests[call.operation_id]):
+                self.facts["needless unknown"] += 1
+
+    def _can_be_settled(self, call: Call) -> bool:
+        if call.held:
+            return False
+        effect = call.terms.effect
+        return effect in (Kind.READ, Kind.IDEMPOTENT) or call.terms.probed
+
+
+def _in_doubt(request: Request) -> bool:
+    """Whether nobody can know from the answers what became of this request."""
+    answer = request.answer.value
+    definite = isinstance(answer, str) or (isinstance(answer, Fault) and answer.evidence is Evidence.NONE)
+    return not (request.heard and definite)

@@ -1,0 +1,76 @@
+"""Those who settle what is left: persons who look and tell the truth, and reconciliation now and then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from settled.core import rules
+from settled.core.settle import settle
+from settled.core.settling import Adopt, Resolve
+from settled.core.states import State
+from settled.errors import JournalError
+from settled.ports import CallQuery
+from settled.testing.driver import Hand, drive, transact
+from settled.testing.tools import TOOLS
+
+if TYPE_CHECKING:
+    from settled.core.call import Call
+    from settled.testing.loop import Steps
+    from settled.testing.simulate import Simulation
+    from settled.testing.workers import Process
+
+QUERY = CallQuery(states=(State.UNKNOWN,), limit=10_000)
+ORPHANS = CallQuery(lease_over=True, limit=10_000)
+
+
+def reconcile(process: Process, patience: float = 0.0) -> Steps[None]:
+    """Adopt orphans, then settle what is unknown by the tools' probes. Makes no attempt."""
+    journal = process.sim.journal
+    for orphan in journal.find(ORPHANS):
+        try:
+            yield from transact(process, Adopt(orphan.operation_id))
+        except JournalError:
+            return
+    for call in journal.find(QUERY):
+        tool = TOOLS[call.tool]
+        try:
+            yield from drive(settle(call, tool.policy, patience), Hand(process, tool, None))
+        except JournalError:
+            return
+
+
+def now_and_then(sim: Simulation) -> Steps[None]:
+    """Let some process reconcile, every now and then."""
+    while True:
+        yield sim.dice.uniform(10.0, 120.0)
+        process = sim.some_process()
+        sim.loop.start(reconcile(process), process)
+
+
+def person(sim: Simulation) -> Steps[None]:
+    """Look at one unknown call, at the world, and say what is true."""
+    while True:
+        yield sim.dice.uniform(20.0, 100.0)
+        unknown = sim.journal.find(QUERY)
+        if not unknown or sim.journal.is_down:
+            continue
+        call = sim.dice.choice(list(unknown))
+        verdict = _verdict(sim, call)
+        if verdict is not None:
+            yield sim.dice.uniform(0.0, 10.0)
+            sim.tell_journal(verdict)
+
+
+def _verdict(sim: Simulation, call: Call) -> Resolve | None:
+    now = sim.clock()
+    who = {"by": "ann", "reason": "looked", "epoch": call.epoch}
+    seen = sim.world.seen(call.key)
+    if seen is not None:
+        return Resolve(call.operation_id, "happened", result=seen.encode(), **who)  # type: ignore[arg-type]  # as named
+    if sim.dice.random() < 0.05:
+        return Resolve(call.operation_id, "hold", **who)  # type: ignore[arg-type]  # as named
+    ripe = rules.proves_absence(call, now, now)  # what the queue shows: it can be proved now
+    if not ripe and call.terms.lifetime is not None:
+        return None
+    then = sim.dice.choice(("rerun", "fail"))
+    return Resolve(call.operation_id, "did_not_happen", then=then, **who)  # type: ignore[arg-type]  # as named

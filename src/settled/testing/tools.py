@@ -1,0 +1,99 @@
+"""The tools of the simulated world: how each is declared, and how its service behaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from settled.core.breaker import BreakerPolicy
+from settled.core.model import Effect, Evidence, Fault, FaultClass, Terms
+from settled.core.policy import Policy
+
+if TYPE_CHECKING:
+    from settled.core.policy import Classify
+
+
+class Failure(Exception):
+    """What a simulated tool raises; the fault is what a classifier would say of it."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.code)
+        self.fault = fault
+
+
+def classify(outcome: object) -> Fault | None:
+    """Read the fault off a simulated failure."""
+    return outcome.fault if isinstance(outcome, Failure) else None
+
+
+def _fault(kind: FaultClass, evidence: Evidence, code: str, **more: object) -> Fault:
+    return Fault(kind, evidence, code, **more)  # type: ignore[arg-type]  # the names are those of Fault
+
+
+_R, _U, _P = FaultClass.RETRYABLE, FaultClass.UNKNOWN, FaultClass.PERMANENT
+_NONE, _MAYBE = Evidence.NONE, Evidence.MAYBE
+REFUSED_CONNECTION = _fault(_R, _NONE, "connect_refused")
+RESET = _fault(_U, _MAYBE, "reset")
+BAD_GATEWAY = _fault(_U, _MAYBE, "http_502", uncertain=True)
+REFUSAL = _fault(_P, _NONE, "http_422")
+NO_FUNDS = _fault(_P, _NONE, "http_402")
+UNAUTHORIZED = _fault(_P, _NONE, "http_401", refresh=True)
+THROTTLED = _fault(_R, _NONE, "http_429", throttled=True, retry_after=1.0)
+IN_PROGRESS = _fault(_R, _MAYBE, "http_409_in_progress", in_progress=True, retry_after=1.0)
+FENCED = _fault(_P, _NONE, "http_409_fenced")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """One tool. ``kind`` of service: ``plain``, ``store`` (de-duplicates on our key) or ``read``."""
+
+    name: str
+    policy: Policy
+    service: str = "plain"
+    identity: bool = False
+    """Identity is declared: ``who`` alone; ``what`` is content."""
+    business: bool = False
+    """The key is ``who``."""
+    threaded: bool = False
+    """A sync function in a thread: its caller can leave it, and it may send after that."""
+    breaker: BreakerPolicy = field(default_factory=BreakerPolicy)
+
+    @property
+    def terms(self) -> Terms:
+        """What is kept with the record."""
+        return self.policy.terms
+
+    @property
+    def safe(self) -> bool:
+        """Whether a repeat does no harm whatever happens."""
+        return self.terms.effect in (Effect.READ, Effect.IDEMPOTENT)
+
+
+def _tool(name: str, effect: Effect = Effect.WRITE, **options: object) -> ToolSpec:
+    policy = {k: options.pop(k) for k in list(options) if k in Policy.__slots__}
+    policy.setdefault("timeout", 10.0)
+    terms = {k: options.pop(k) for k in list(options) if k in Terms.__slots__}
+    probed = bool(policy.get("probe", False))
+    declared = Terms(effect=effect, timeout=policy["timeout"], probed=probed, **terms)  # type: ignore[arg-type]
+    interruptible = not options.get("threaded", False)
+    look: Classify = classify
+    full = Policy(terms=declared, classify=look, interruptible=interruptible, **policy)  # type: ignore[arg-type]
+    return ToolSpec(name, full, **options)  # type: ignore[arg-type]  # the options are those of ToolSpec
+
+
+_ALL = (
+    _tool("look_up", Effect.READ, service="read"),
+    _tool("set_status", Effect.IDEMPOTENT, lifetime=20.0),
+    _tool("pay", Effect.DEDUPLICATED, service="store", remote_retention=90.0, remote_errors="stored", lifetime=20.0),
+    _tool("refund", Effect.DEDUPLICATED, service="store", remote_retention=86_400.0, lifetime=20.0),
+    _tool("ticket", probe=True, lifetime=20.0),
+    _tool("invite", probe=True, lifetime=20.0, identity=True),
+    _tool("wire", probe=True, fence=True, lifetime=30.0, refresh=True),
+    _tool("order", probe=True, lifetime=15.0, business=True),
+    _tool("print", probe=True, lifetime=10.0, threaded=True),
+    _tool("legacy", probe=True, lifetime=10.0, attempt_lifetime=40.0, threaded=True),
+    _tool("mail", identity=True, lifetime=20.0),
+    _tool("post"),
+    _tool("note", declared=False, timeout=None, threaded=True),
+)
+TOOLS = {tool.name: tool for tool in _ALL}
