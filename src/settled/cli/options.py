@@ -1,0 +1,26 @@
+"""The options that many commands share."""
+
+from typing import Annotated
+
+import typer
+
+from settled.api.opening import VARIABLE
+from settled.cli.target import APP_VARIABLE
+
+JournalOption = Annotated[
+    str | None,
+    typer.Option("--journal", metavar="URL", envvar=VARIABLE, help="The journal, as sqlite:///agent.db."),
+]
+AppOption = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="MODULE:GUARD",
+        envvar=APP_VARIABLE,
+        help="The guard to use, with its journal, tools and key: imported from the current directory.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Operation = Annotated[str, typer.Argument(metavar="OP", help="The call's operation id, or its key.")]
+FailOption = Annotated[bool, typer.Option("--fail", help="End with exit code 1 if a call waits for a person.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]

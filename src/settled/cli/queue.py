@@ -1,0 +1,215 @@
+"""``settled queue``: what waits for a person, and what a person decides."""
+
+import asyncio
+import getpass
+import sys
+from contextlib import redirect_stdout
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import typer
+
+from settled.api import explain, facts
+from settled.api.queue import aprobe, waiting
+from settled.cli import output, show, verdicts
+from settled.cli.confirming import confirm
+from settled.cli.exits import Exit, Problem
+from settled.cli.options import AppOption, FailOption, JournalOption, JsonOption, Operation, YesOption
+from settled.cli.target import Given, Target, opened
+from settled.cli.words import age, moment
+from settled.core.call import Call
+from settled.core.model import Moment
+from settled.core.states import State
+from settled.errors import DeclarationError
+
+queue = typer.Typer(
+    name="queue",
+    help="What waits for a person.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+_SAID = {
+    "happened": "the probe says: it happened",
+    "not_happened": "the probe does not see it",
+    "inconclusive": "the probe could not tell",
+    "failed": "the probe failed",
+    "": "the probe was not asked",
+}
+
+
+class VerdictName(StrEnum):
+    """A verdict as it is typed."""
+
+    HAPPENED = "happened"
+    DID_NOT_HAPPEN = "did-not-happen"
+    HOLD = "hold"
+
+
+class ThenName(StrEnum):
+    """What follows when it did not happen."""
+
+    RERUN = "rerun"
+    FAIL = "fail"
+
+
+@queue.command("list")
+def list_queue(
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most so many; all are counted.")] = 100,
+    fail: FailOption = False,
+    journal: JournalOption = None,
+    app: AppOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List what waits for a person, oldest first.
+
+    Calls of unknown outcome, calls whose process was lost (orphans), and calls whose record is disputed. A tool without
+    a declared effect is marked with a star.
+    """
+    with opened(Given(journal, app)) as target:
+        found, now = waiting(target.journal), target.journal.now()
+        document = {"total": len(found), "calls": [facts.of_call(call, now) for call in found[:limit]]}
+        output.emit(as_json, document, lambda: _show_list(target, found, limit, now))
+    if fail and found:
+        raise typer.Exit(Exit.ATTENTION)
+
+
+def _show_list(target: Target, found: list[Call], limit: int, now: Moment) -> None:
+    if not found:
+        output.tell("nothing waits for a person")
+        return
+    output.table(("OP", "SINCE", "WHAT", "TOOL", "WHY"), [_row(call, now) for call in found[:limit]])
+    if any(not call.terms.declared for call in found[:limit]):
+        output.tell("* no effect is declared for this tool, so it is treated as a write")
+    if len(found) > limit:
+        output.tell(f"{len(found) - limit} more wait: --limit {len(found)}")
+    output.tell(f"to look at one: settled queue show {found[0].operation_id}{target.given.options()}")
+
+
+def _row(call: Call, now: Moment) -> tuple[str, ...]:
+    star = "" if call.terms.declared else " *"
+    what = "held" if call.held else explain.waiting(call, now) or ""
+    since = age(call.created.wall, now.wall).removesuffix(" ago")
+    return call.operation_id, since, what, f"{call.tool}{star}", explain.why(call, now)
+
+
+@queue.command("show")
+def show_waiting(
+    op: Operation, *, journal: JournalOption = None, app: AppOption = None, as_json: JsonOption = False
+) -> None:
+    """Show all that is needed to decide on a call.
+
+    What it was, every attempt with its evidence, its log, when a probe can prove that nothing happened, and the
+    commands to type next.
+    """
+    with opened(Given(journal, app)) as target:
+        call = target.call(op)
+        document = show.document(target, call) | {"next": verdicts.commands(target, call)}
+        output.emit(as_json, document, lambda: _show(target, call, document))
+
+
+def _show(target: Target, call: Call, document: dict[str, Any]) -> None:
+    show.call(target, call, document)
+    now = target.journal.now()
+    if explain.waiting(call, now) is None:
+        output.tell("this call waits for nobody")
+        return
+    if call.state in (State.UNKNOWN, State.PROCESSING):
+        output.title("Proof")
+        output.facts(_proof(call, now))
+    output.title("What now")
+    for command in document["next"]:
+        output.say(f"{output.INDENT}# {command['meaning']}")
+        output.say(f"{output.INDENT}{command['command']}")
+
+
+def _proof(call: Call, now: Moment) -> list[tuple[str, str]]:
+    proof = explain.proof(call, now)
+    since = f" (from {moment(proof.since, now.wall)})" if proof.since is not None else ""
+    again = "asking for the call again does no harm, and may settle it" if explain.repeatable(call, now) else ""
+    return [
+        ("probe", "declared" if call.terms.probed else "none declared"),
+        ("proves absence", f"{proof.why}{since}"),
+        ("again", again),
+    ]
+
+
+@queue.command("probe")
+def probe_call(
+    op: Operation,
+    *,
+    wait: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for a negative answer to be proof.")
+    ] = 0.0,
+    journal: JournalOption = None,
+    app: AppOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the tool's own system whether the call happened.
+
+    Settles it if the answer is proof. Needs --app. Exit code 1 if it is still unknown then.
+    """
+    with opened(Given(journal, app), tools="a probe is part of a tool") as target:
+        call = target.call(op)
+        try:
+            with redirect_stdout(sys.stderr):
+                probing = asyncio.run(aprobe(target.guard, call.operation_id, wait=wait))
+        except DeclarationError as error:
+            raise Problem(Exit.REFUSED, str(error)) from error
+        document = {"said": probing.said, "words": probing.words} | show.document(target, probing.call)
+        output.emit(as_json, document, lambda: _show_probing(target, probing.call, probing.said, probing.words))
+    if probing.call.state is State.UNKNOWN:
+        raise typer.Exit(Exit.ATTENTION)
+
+
+def _show_probing(target: Target, call: Call, said: str, words: str) -> None:
+    now = target.journal.now()
+    output.say(_SAID[said] + (f": {words}" if words else ""))
+    output.say(f"{call.operation_id} is {call.state}: {explain.why(call, now)}")
+    if call.state is State.UNKNOWN and said == "not_happened":
+        proof = explain.proof(call, now)
+        output.say(f"when that is proof: {proof.why}" + (f" ({moment(proof.since, now.wall)})" if proof.since else ""))
+
+
+@queue.command("resolve")
+def resolve_call(
+    op: Operation,
+    verdict: Annotated[VerdictName, typer.Argument(help="What a person has found out.")],
+    *,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="How you know. It goes on record.")],
+    by: Annotated[str | None, typer.Option(metavar="NAME", help="Who decides.", show_default="your user name")] = None,
+    result: Annotated[str | None, typer.Option(metavar="JSON", help="With happened: what the call returned.")] = None,
+    then: Annotated[
+        ThenName | None,
+        typer.Option(help="With did-not-happen: may it run again, or has it failed?", show_default="fail"),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="With did-not-happen: on your word, although it could still take effect.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of the call.")] = False,
+    yes: YesOption = False,
+    journal: JournalOption = None,
+    app: AppOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a person's verdict on a call.
+
+    On a settled call that is disputed, hold takes it off the queue: seen. --app checks the result against the tool's
+    declared type, and is needed where the journal is encrypted.
+    """
+    verdicts.check_options(verdict.value, result=result, then=then, force=force)
+    with opened(Given(journal, app)) as target:
+        call = target.call(op)
+        given = verdicts.read_result(target, call, result)
+        kind: Any = verdict.value.replace("-", "_")
+        follows: Literal["rerun", "fail"] = "rerun" if then is ThenName.RERUN else "fail"
+        decision = verdicts.Decision(kind, by or getpass.getuser(), reason, follows, given, force=force)
+        if force and not dry_run:
+            confirm(f"{call.operation_id} could still take effect. Settle it on your word as not done?", yes=yes)
+        after = verdicts.try_out(target, call, decision) if dry_run else verdicts.give(target, call, decision)
+        now = target.journal.now()
+        document = {"dry_run": dry_run} | facts.of_call(after, now)
+        would = "would be" if dry_run else "is now"
+        output.emit(
+            as_json, document, lambda: output.say(f"{after.operation_id} {would} {verdicts.standing(after, now)}")
+        )

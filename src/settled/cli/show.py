@@ -1,0 +1,87 @@
+"""One call on the screen: everything a person needs in order to understand it, and to decide."""
+
+import json
+from typing import Any
+
+from settled.api import explain, facts
+from settled.api.queue import living
+from settled.cli import output
+from settled.cli.target import Target
+from settled.cli.words import local, moment
+from settled.core.call import Call
+from settled.core.model import Attempt
+
+Document = dict[str, Any]
+
+
+def document(target: Target, call: Call) -> Document:
+    """Return all that is known of a call, with stable names."""
+    now, alive = target.journal.now(), living(call)
+    arguments, hidden = facts.arguments_of(target.guard, call)
+    result, note = facts.result_of(target.guard, call)
+    return {
+        **facts.of_call(call, now),
+        "arguments": arguments,
+        "arguments_note": hidden,
+        "result": result,
+        "result_note": note,
+        "attempts": [facts.of_attempt(attempt, call, now, alive[attempt.no]) for attempt in call.attempts],
+        "doubt": facts.of_doubt(call, now) if explain.waiting(call, now) else None,
+        "log": [facts.of_log(row) for row in target.journal.log(call.operation_id)],
+    }
+
+
+def call(target: Target, it: Call, known: Document) -> None:
+    """Show a call to a person."""
+    now = target.journal.now().wall
+    output.facts(_identity(it, now, known))
+    output.block("Arguments", known["arguments_note"] or pretty(known["arguments"]))
+    if it.result is not None:
+        output.block("Result", pretty(known["result"]) if known["result"] is not None else known["result_note"])
+    for attempt, row in zip(it.attempts, known["attempts"], strict=True):
+        output.title(f"Attempt {attempt.no}")
+        output.facts(_attempt(attempt, row, now))
+    rows = [(str(r.no), local(r.at), r.event, r.state, r.detail) for r in target.journal.log(it.operation_id)]
+    output.title("Log")
+    output.table(("NO", "AT", "EVENT", "STATE", "DETAIL"), rows)
+
+
+def _identity(it: Call, now: float, known: Document) -> list[tuple[str, str]]:
+    declared = "" if it.terms.declared else ", undeclared: treated as write"
+    return [
+        ("call", it.operation_id),
+        ("tool", f"{it.tool} ({it.terms.effect}{declared})"),
+        ("state", _state(it)),
+        ("why", known["why"]),
+        ("made", moment(it.created.wall, now)),
+        ("changed", moment(it.changed.wall, now)),
+        ("key", f"{it.key} ({it.kind})"),
+        ("tenant", it.tenant),
+        ("run", known["run"] or ""),
+        ("inside", it.scope if it.scope.startswith("call:") else ""),
+        ("step", it.step),
+        ("not before", moment(it.not_before, now) if it.not_before is not None else ""),
+    ]
+
+
+def _state(it: Call) -> str:
+    marks = [word for word, on in (("disputed", it.disputed), ("asserted", it.asserted), ("held", it.held)) if on]
+    return f"{it.state} ({', '.join(marks)})" if marks else str(it.state)
+
+
+def _attempt(attempt: Attempt, row: Document, now: float) -> list[tuple[str, str]]:
+    process = row["process"]
+    life = {True: "alive", False: "dead", None: "cannot be seen from here"}[process["alive"]]
+    return [
+        ("begun", moment(attempt.begun.wall, now)),
+        ("ended", moment(attempt.ended.wall, now) if attempt.ended else "no end on record"),
+        ("over", moment(attempt.over.wall, now) if attempt.over else row["may_still_act"]),
+        ("outcome", row["outcome"]),
+        ("effect", row["evidence"]),
+        ("process", f"{process['pid']} on {process['host']} ({life})"),
+    ]
+
+
+def pretty(value: Any) -> str:
+    """Return plain data as indented JSON."""
+    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -1,0 +1,105 @@
+"""A person's verdict: read from the command line, tried out, given; and the commands that would give one."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from settled.api import care, explain, secrets
+from settled.api.queue import rehearse
+from settled.api.schema import BadArguments
+from settled.api.vault import SEALED
+from settled.cli.exits import Exit, Problem
+from settled.cli.target import Target
+from settled.core.call import Call
+from settled.core.model import Moment
+from settled.core.settling import Refused, Resolve, Verdict
+from settled.core.states import State
+from settled.errors import DeclarationError
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person has decided."""
+
+    verdict: Verdict
+    by: str
+    reason: str
+    then: Literal["rerun", "fail"]
+    result: Any = care.NOT_GIVEN
+    force: bool = False
+
+
+def check_options(verdict: str, *, result: str | None, then: object, force: bool) -> None:
+    """Refuse options that do not go with the verdict."""
+    if result is not None and verdict != "happened":
+        raise Problem(Exit.USAGE, "--result goes with happened: only what happened has a result")
+    if verdict != "did-not-happen" and (then is not None or force):
+        raise Problem(Exit.USAGE, f"{'--then' if then is not None else '--force'} goes with did-not-happen")
+
+
+def read_result(target: Target, call: Call, text: str | None) -> Any:
+    """Return the result that was typed, checked against the tool's declared type where the tool is known."""
+    if text is None:
+        return care.NOT_GIVEN
+    if call.arguments.startswith(SEALED) and not target.guard.vault.encrypts:
+        raise Problem(
+            Exit.REFUSED, "this record is encrypted, and so must its result be: give --app, whose guard has the key"
+        )
+    try:
+        return care.tool_of(target.guard, call).schema.read_result(text)
+    except BadArguments as error:
+        raise Problem(Exit.USAGE, f"--result does not fit {call.tool}: {error}") from error
+
+
+def try_out(target: Target, call: Call, decision: Decision) -> Call:
+    """Return how the call would stand, by the journal's own rules, without changing it."""
+    by, reason = secrets.clean(decision.by), secrets.clean(decision.reason)
+    verdict = Resolve(call.operation_id, decision.verdict, by, reason, decision.then, force=decision.force)
+    after = rehearse(call, verdict, target.journal.now())
+    if isinstance(after, Refused):
+        raise Problem(Exit.REFUSED, f"{call.operation_id}: {after.why}")
+    return after
+
+
+def give(target: Target, call: Call, decision: Decision) -> Call:
+    """Give the verdict; return how the call stands then."""
+    try:
+        target.guard.resolve(
+            call.operation_id,
+            decision.verdict,
+            by=decision.by,
+            reason=decision.reason,
+            result=decision.result,
+            then=decision.then,
+            force=decision.force,
+        )
+    except DeclarationError as error:
+        raise Problem(Exit.REFUSED, str(error)) from error
+    return target.call(call.operation_id)
+
+
+def standing(call: Call, now: Moment) -> str:
+    """Return how a call stands after a verdict, and whether it still waits."""
+    marks = " on a person's word (asserted)" if call.asserted else ""
+    still = "still in the queue" if explain.waiting(call, now) else "out of the queue"
+    return f"{call.state}{marks}, {still}"
+
+
+def commands(target: Target, call: Call) -> list[dict[str, str]]:
+    """Return the commands that a person may type next, with what each means."""
+    now, options = target.journal.now(), target.given.options()
+    start = f"settled queue resolve {call.operation_id}"
+    found = []
+    if call.terms.probed and call.state in (State.UNKNOWN, State.PROCESSING) and explain.waiting(call, now):
+        app = "" if target.given.app else " --app MODULE:GUARD"
+        found.append(
+            {
+                "meaning": "ask the tool's own system",
+                "command": f"settled queue probe {call.operation_id}{app}{options}",
+            }
+        )
+    for choice in explain.choices(call, now):
+        words = {"happened": " --result JSON", "did_not_happen": " --then rerun|fail", "hold": ""}[choice.verdict]
+        forced = "" if choice.open else " --force"
+        name = choice.verdict.replace("_", "-")
+        found.append({"meaning": choice.meaning, "command": f"{start} {name}{words}{forced} --reason TEXT{options}"})
+    return found

@@ -1,0 +1,42 @@
+"""Times and texts as a terminal should show them."""
+
+from datetime import datetime
+
+_UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
+
+
+def local(wall: float) -> str:
+    """Return a time as the local clock shows it."""
+    return datetime.fromtimestamp(wall).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def span(seconds: float) -> str:
+    """Return a length of time in its largest fitting unit, rounded down: ``3 min``."""
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds)} s"
+
+
+def age(wall: float, now: float) -> str:
+    """Return how far a time lies from now: ``3 min ago``, ``in 12 s``."""
+    return f"{span(now - wall)} ago" if wall <= now else f"in {span(wall - now + 0.999)}"
+
+
+def moment(wall: float | None, now: float) -> str:
+    """Return a time with its age; a dash for none."""
+    return "-" if wall is None else f"{local(wall)} ({age(wall, now)})"
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    """Return text that cannot steer a terminal: what is not printable comes as an escape."""
+    return "".join(c if c.isprintable() or (lines and c == "\n") else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return a count with its noun."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
