@@ -20,6 +20,7 @@ from settled.core.policy import Limits
 from settled.core.states import State
 from settled.current import CurrentCall, current
 from settled.drivers.floor import Binding
+from settled.errors import JournalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from settled.api.schema import Arguments
     from settled.api.tool import Tool
     from settled.core.answer import Answer
+    from settled.core.ask import Ask
     from settled.core.call import Call
 
 
@@ -56,7 +58,7 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
         return invalid(guard, bound, error.fields)
     except (ValueError, RecursionError) as error:
         return invalid(guard, bound, {"arguments": secrets.clean(str(error))})
-    binding = make_binding(guard, tool, arguments)
+    binding = make_binding(guard, tool, arguments, ask)
     budget = place.run.charge if place.run else None
     limits, at = _limits(guard, bound, place), guard.floor.now()
     life = Life(ask, tool.checked.policy, limits, at, budget=budget, clean=binding.clean)
@@ -71,14 +73,16 @@ def _limits(guard: Guard, bound: BoundCall[Any], place: Place) -> Limits:
     return Limits(deadline, bound.options.wait)
 
 
-def make_binding(guard: Guard, tool: Tool[Any, Any], arguments: Arguments | None) -> Binding:
+def make_binding(
+    guard: Guard, tool: Tool[Any, Any], arguments: Arguments | None = None, ask: Ask | None = None
+) -> Binding:
     """Return what a driver needs to make a call of ``tool``; without arguments, to settle one."""
     options = tool.checked.options
     hidden = secrets.hidden(arguments.plain, options.redact) if arguments and options.redact else frozenset()
     return Binding(
         tool=tool.name,
         policy=tool.checked.policy,
-        run=_runner(tool, arguments.given) if arguments else _not_to_be_run,
+        run=_runner(guard, tool, arguments.given, ask) if arguments else _not_to_be_run,
         is_async=tool.is_async,
         encode=encoder(guard, tool),
         probe=_prober(guard, tool, options.probe) if options.probe else None,
@@ -90,19 +94,35 @@ def make_binding(guard: Guard, tool: Tool[Any, Any], arguments: Arguments | None
     )
 
 
-def _runner(tool: Tool[Any, Any], given: dict[str, Any]) -> Callable[[], Any]:
+def _runner(guard: Guard, tool: Tool[Any, Any], given: dict[str, Any], ask: Ask | None) -> Callable[[Call | None], Any]:
     names = tool.schema.call_parameters
-    fixed = all(type(value) in FIXED for value in given.values())
 
-    def run() -> Any:
+    def run(call: Call | None) -> Any:
+        repeat = call is not None and ask is not None and call.operation_id != ask.operation_id
+        own = _as_recorded(guard, tool, call, given) if call is not None and repeat else given
         # Each attempt gets the arguments as they were: a tool may change what it is given.
-        own = given if fixed else copy.deepcopy(given)
+        own = own if all(type(value) in FIXED for value in own.values()) else copy.deepcopy(own)
         return tool.function(**own, **dict.fromkeys(names, current.get())) if names else tool.function(**own)
 
     return run
 
 
-def _not_to_be_run() -> Any:
+def _as_recorded(guard: Guard, tool: Tool[Any, Any], call: Call, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an earlier asker, whose words may differ: the same key must bring the same request.
+
+    What the record does not hold, or no longer fits the tool, is taken from this asker.
+    """
+    try:
+        recorded = codec.loads(guard.vault.unlock(call.arguments))
+        hidden = () if guard.vault.encrypts else tool.checked.options.redact
+        roots = {path.partition(".")[0].removesuffix("[]") for path in hidden}
+        kept = {name: value for name, value in recorded.items() if name not in roots}
+        return tool.schema.bind((), given | kept).given
+    except (ValueError, BadArguments, JournalError):
+        return given
+
+
+def _not_to_be_run(_: Call | None) -> Any:
     raise AssertionError("settling never starts an attempt")
 
 

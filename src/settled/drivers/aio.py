@@ -133,7 +133,7 @@ class Hand:
         limit = asyncio.timeout(command.timeout)
         try:
             async with limit:
-                value = await self.binding.run()
+                value = await self.binding.run(None)
         except asyncio.CancelledError as error:
             if _being_cancelled():
                 self.floor.release(self.binding)
@@ -151,7 +151,8 @@ class Hand:
         """Run a recorded async attempt in a task of its own, which its caller can leave."""
         inside = contextvars.copy_context()
         inside.run(current.set, current_call(command, self.binding))
-        self.attempt = task = asyncio.get_running_loop().create_task(_awaited(self.binding.run), context=inside)
+        attempt = _awaited(lambda: self.binding.run(command.call))
+        self.attempt = task = asyncio.get_running_loop().create_task(attempt, context=inside)
         done, _ = await asyncio.wait({task}, timeout=command.timeout)
         if done:
             return self._ended(command, task)

@@ -31,7 +31,7 @@ def run_here(command: Invoke, binding: Binding, floor: Floor) -> Ended:
     """Run a sync attempt in this very thread."""
     token = current.set(current_call(command, binding))
     try:
-        return returned(binding.run(), command, binding, floor)
+        return returned(binding.run(command.call), command, binding, floor)
     except BaseException as error:  # noqa: BLE001 - every end of an attempt is read, and the caller re-raises its own
         return raised(error, command, binding, floor)
     finally:

@@ -46,8 +46,8 @@ class Binding:
 
     tool: str
     policy: Policy
-    run: Callable[[], Any]
-    """The function with its arguments; returns an awaitable if ``is_async``."""
+    run: Callable[[Call | None], Any]
+    """Runs the function for a recorded call, or for one that needs no record; returns an awaitable if ``is_async``."""
     is_async: bool
     encode: Callable[[object], tuple[bytes | None, str]]
     """Value -> its encoding, or ``None`` and why not."""
