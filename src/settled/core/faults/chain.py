@@ -29,8 +29,9 @@ def members(error: BaseException) -> list[BaseException]:
 
 
 def context(error: BaseException) -> BaseException | None:
-    """Return what was being handled when this was raised; ``None`` if the raiser said that it is irrelevant."""
-    earlier = None if error.__suppress_context__ else error.__context__
+    """Return what was being handled when this was raised; ``None`` if the raiser hid it by ``from None``."""
+    hidden = error.__suppress_context__ and error.__cause__ is None
+    earlier = None if hidden else error.__context__
     return None if earlier is None or _only_how_timeouts_work(error, earlier) else earlier
 
 

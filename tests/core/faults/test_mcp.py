@@ -1,0 +1,63 @@
+"""MCP results and JSON-RPC answers."""
+
+import pytest
+
+from settled.core.faults import classify_mcp
+from settled.core.model import Evidence, FaultClass
+
+
+def failed(*content, **more):
+    return {"content": list(content), "isError": True, **more}
+
+
+def text(words):
+    return {"type": "text", "text": words}
+
+
+def test_a_result_without_an_error_is_a_success():
+    assert classify_mcp({}) is None
+    assert classify_mcp({"content": [], "isError": False}) is None
+    assert classify_mcp({"content": [text("MCP error -32602: not really")], "isError": False}) is None
+    assert classify_mcp({"jsonrpc": "2.0", "id": 1, "result": {"content": []}}) is None
+
+
+def test_an_answer_is_read_through_its_envelope():
+    fault = classify_mcp({"jsonrpc": "2.0", "id": 1, "result": failed(text("no"))})
+    assert (fault.kind, fault.evidence, fault.message) == (FaultClass.UNKNOWN, Evidence.MAYBE, "no")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "evidence"),
+    [
+        (-32602, FaultClass.INVALID, Evidence.NONE),
+        (-32601, FaultClass.INVALID, Evidence.NONE),
+        (-32603, FaultClass.UNKNOWN, Evidence.MAYBE),
+        (-32001, FaultClass.UNKNOWN, Evidence.MAYBE),
+        (-32000, FaultClass.UNKNOWN, Evidence.MAYBE),
+        (-32700, FaultClass.PERMANENT, Evidence.NONE),
+        (-32600, FaultClass.PERMANENT, Evidence.NONE),
+        (-32021, FaultClass.PERMANENT, Evidence.NONE),
+        (-32042, FaultClass.PERMANENT, Evidence.NONE),
+        (-32800, FaultClass.CANCELLED, Evidence.MAYBE),
+        (42, FaultClass.UNKNOWN, Evidence.MAYBE),
+    ],
+)
+def test_json_rpc_codes(code, kind, evidence):
+    fault = classify_mcp({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": "words"}})
+    assert (fault.kind, fault.evidence, fault.message) == (kind, evidence, "words")
+
+
+def test_the_code_in_the_text_must_stand_at_its_beginning():
+    assert classify_mcp(failed(text("MCP error -32602: no"))).kind is FaultClass.INVALID
+    assert classify_mcp(failed(text("the server said: MCP error -32602: no"))).kind is FaultClass.UNKNOWN
+    assert classify_mcp(failed(text("MCP error -32001: Request timed out"))).kind is FaultClass.UNKNOWN
+    assert classify_mcp(failed(text("MCP error -326020"))).kind is FaultClass.UNKNOWN
+
+
+def test_only_the_first_block_speaks():
+    assert classify_mcp(failed(text("paid"), text("MCP error -32602: no"))).kind is FaultClass.UNKNOWN
+
+
+@pytest.mark.parametrize("value", [None, 3, "text", [], [1]])
+def test_what_is_no_result_is_ambiguous(value):
+    assert classify_mcp(value).evidence is Evidence.MAYBE
