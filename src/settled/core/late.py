@@ -12,7 +12,7 @@ from settled.core.states import FINAL, Event, State
 
 if TYPE_CHECKING:
     from settled.core.books import Books
-    from settled.core.model import Moment
+    from settled.core.model import Attempt, Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Evidence:
         attempt = attempt_of(call, self.no) if call else None
         if call is None or attempt is None:
             return call
-        if attempt.ended is not None and attempt.over is not None and not attempt.in_doubt:
-            return call  # already known
         standing = standing_of(self.fault)
+        if _known(attempt, standing):
+            return call
         changes = {"standing": standing, "ended": now, "fault": self.fault, "over": now if self.over else attempt.over}
         heard = replace(call, attempts=with_attempt(call, self.no, **changes))
         settle = self._success if standing is Standing.DONE else self._failure
@@ -47,7 +47,7 @@ class Evidence:
             return _note(books, call, heard, now, dispute=_twice(heard))
         if call.state in FINAL:
             return _note(books, call, heard, now, dispute=call.terms.effect is not Effect.READ)
-        against = call.state in (State.NOT_DONE, State.PARKED) and call.terms.effect is not Effect.READ
+        against = _held_for_proved(call, self.no) and call.terms.effect is not Effect.READ
         changed, row = evolve(
             call,
             Event.SUCCEED,
@@ -78,6 +78,19 @@ class Evidence:
         changed, row = evolve(call, event, now, detail="late answer", **changes)
         books.put(changed, row)
         return changed
+
+
+def _known(attempt: Attempt, standing: Standing) -> bool:
+    """Whether this says nothing new: only a success speaks against what was held for proved."""
+    told = attempt.ended is not None and attempt.over is not None and not attempt.in_doubt
+    return told and (standing is not Standing.DONE or attempt.standing is Standing.DONE)
+
+
+def _held_for_proved(call: Call, no: int) -> bool:
+    """Whether it was held for proved that this attempt (or the call) did nothing."""
+    attempt = attempt_of(call, no)
+    absent = attempt is not None and attempt.standing is Standing.NONE
+    return absent or call.state in (State.NOT_DONE, State.PARKED)
 
 
 def _twice(heard: Call) -> bool:

@@ -67,7 +67,7 @@ class Begin:
             return FencedOut(call)
         if len(call.attempts) >= self.no:
             return call  # the answer to this very transition was lost
-        if not rules.may_begin(call, now):
+        if call.state not in (State.PROCESSING, State.NOT_DONE) or not rules.may_begin(call, now):
             return FencedOut(call)
         pool = _debit(books, call, self.charge)
         if pool:
