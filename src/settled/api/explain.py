@@ -33,6 +33,7 @@ _DECIDED = {
     "probe": "by the tool's probe",
     "owner_lost": "since its process ended before anything was sent",
 }
+_PERSON = "person:"
 _CLOSED = {
     "deadline": "no time was left for another attempt",
     "attempts": "all its attempts were used up",
@@ -93,11 +94,27 @@ def why(call: Call, now: Moment) -> str:
             return _how_it_stands(call)
 
 
+def brief(call: Call, now: Moment) -> str:
+    """Return in a few words why the call waits for somebody; empty if it does not."""
+    match waiting(call, now):
+        case "disputed":
+            return f"recorded as {call.state}, with evidence against"
+        case "unknown" | "orphan":
+            last = next(reversed(call.doubtful), None)
+            return (
+                last.fault.code.replace("_", " ")
+                if last is not None and last.fault is not None
+                else "its process was lost"
+            )
+        case None:
+            return ""
+
+
 def _why_unknown(call: Call) -> str:
     text = "; ".join(_doubt(attempt) for attempt in call.doubtful) or "it may have been done"
     if call.reason in _CLOSED:
         text += f"; {_CLOSED[call.reason]}"
-    return f"{text}. {decided(call).capitalize()} holds it as it is: {call.reason}" if call.held else text
+    return f"{text}. {_person(call)} holds it as it is: {call.reason}" if call.held else text
 
 
 def _doubt(attempt: Attempt) -> str:
@@ -131,8 +148,13 @@ def _how_it_stands(call: Call) -> str:
 
 def decided(call: Call) -> str:
     """Return in words who or what settled the call; empty if nothing did yet."""
-    who = call.decided.removeprefix("person:")
-    return who if who != call.decided else _DECIDED.get(who, who)
+    if call.decided.startswith(_PERSON):
+        return f"by {_person(call)}"
+    return _DECIDED.get(call.decided, call.decided)
+
+
+def _person(call: Call) -> str:
+    return call.decided.removeprefix(_PERSON)
 
 
 def fault_words(attempt: Attempt) -> str:
@@ -199,7 +221,7 @@ def choices(call: Call, now: Moment) -> tuple[Choice, ...]:
         return (Choice("hold", open=True, meaning="seen: leave it as recorded, and out of the queue", asserted=False),)
     ripe = proof(call, now).ready
     return (
-        Choice("happened", open=True, meaning="it succeeded; give its result if it is known", asserted=True),
+        Choice("happened", open=True, meaning="it was done", asserted=True),
         Choice(
             "did_not_happen",
             open=ripe or call.terms.lifetime is None,
@@ -213,12 +235,11 @@ def choices(call: Call, now: Moment) -> tuple[Choice, ...]:
 
 
 def _absent(call: Call, *, ripe: bool) -> str:
-    what = "it was not done: then it may run again, or fails for good"
     if ripe:
-        return what
+        return "it was not done"
     if call.terms.lifetime is None:
-        return f"{what}. It cannot be proved, so it rests on your word"
-    return f"{what}. A request on its way may still arrive: wait, or force it on your word"
+        return "it was not done, on your word, since it cannot be proved"
+    return "it was not done, on your word, although a request on its way may still take effect: better wait"
 
 
 def repeatable(call: Call, now: Moment) -> bool:

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -62,6 +63,9 @@ app.command("demo")(demo)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code (see ``Exit``)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode shows escapes
     try:
         code = _run(given)
         sys.stdout.flush()

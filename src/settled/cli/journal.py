@@ -96,7 +96,8 @@ def prune_calls(
 ) -> None:
     """Erase what is past its retention.
 
-    Arguments and results of settled calls go. A tombstone stays where the key could come again: an old key is answered as expired, and never done anew.
+    Arguments and results of settled calls go. A tombstone stays where the key could come again: an old key is answered
+    as expired, and never done anew.
     """
     with opened(Given(journal, app)) as target:
         done = _due(target) if dry_run else _prune(target, as_json=as_json)
@@ -151,7 +152,7 @@ def accept(*, yes: YesOption = False, journal: JournalOption = None, as_json: Js
     from settled.journals.sqlite import accept as accept_file  # noqa: PLC0415 - as in migrate
 
     path = file_of(Given(journal, None))
-    confirm(f"Calls that the former {path} had on record, and this one has not, may be made once more. Go on?", yes=yes)
+    confirm(f"calls that the former {path} had on record, and this one has not, may be made once more", yes=yes)
     found = accept_file(path)
     words = "no file is there: the next guard creates a new journal" if found is None else f"{found} counts from now on"
     output.emit(as_json, {"journal_id": found}, lambda: output.say(words))

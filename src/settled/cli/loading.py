@@ -44,7 +44,9 @@ def _module(name: str) -> ModuleType:
 
 
 def _raised(doing: str, error: BaseException) -> Problem:
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename and f.filename != __file__
+    ]
     place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
     return Problem(Exit.LOADING, f"{doing} raised {type(error).__name__}: {error}{place}")
 

@@ -90,7 +90,7 @@ def _row(call: Call, now: Moment) -> tuple[str, ...]:
     star = "" if call.terms.declared else " *"
     what = "held" if call.held else explain.waiting(call, now) or ""
     since = age(call.created.wall, now.wall).removesuffix(" ago")
-    return call.operation_id, since, what, f"{call.tool}{star}", explain.why(call, now)
+    return call.operation_id, since, what, f"{call.tool}{star}", explain.brief(call, now)
 
 
 @queue.command("show")
@@ -149,7 +149,7 @@ def probe_call(
 
     Settles it if the answer is proof. Needs --app. Exit code 1 if it is still unknown then.
     """
-    with opened(Given(journal, app), tools="a probe is part of a tool") as target:
+    with opened(Given(journal, app), tools="a probe is declared with its tool") as target:
         call = target.call(op)
         try:
             with redirect_stdout(sys.stderr):
@@ -197,7 +197,7 @@ def resolve_call(
     On a settled call that is disputed, hold takes it off the queue: seen. --app checks the result against the tool's
     declared type, and is needed where the journal is encrypted.
     """
-    verdicts.check_options(verdict.value, result=result, then=then, force=force)
+    verdicts.check_options(verdict.value, reason=reason, result=result, then=then, force=force)
     with opened(Given(journal, app)) as target:
         call = target.call(op)
         given = verdicts.read_result(target, call, result)
@@ -205,7 +205,9 @@ def resolve_call(
         follows: Literal["rerun", "fail"] = "rerun" if then is ThenName.RERUN else "fail"
         decision = verdicts.Decision(kind, by or getpass.getuser(), reason, follows, given, force=force)
         if force and not dry_run:
-            confirm(f"{call.operation_id} could still take effect. Settle it on your word as not done?", yes=yes)
+            confirm(
+                f"{call.operation_id} could still take effect after it is settled as not done on your word", yes=yes
+            )
         after = verdicts.try_out(target, call, decision) if dry_run else verdicts.give(target, call, decision)
         now = target.journal.now()
         document = {"dry_run": dry_run} | facts.of_call(after, now)

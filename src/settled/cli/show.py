@@ -37,7 +37,8 @@ def call(target: Target, it: Call, known: Document) -> None:
     output.facts(_identity(it, now, known))
     output.block("Arguments", known["arguments_note"] or pretty(known["arguments"]))
     if it.result is not None:
-        output.block("Result", pretty(known["result"]) if known["result"] is not None else known["result_note"])
+        unknown = known["result"] is None and known["result_note"]
+        output.block("Result", known["result_note"] if unknown else pretty(known["result"]))
     for attempt, row in zip(it.attempts, known["attempts"], strict=True):
         output.title(f"Attempt {attempt.no}")
         output.facts(_attempt(attempt, row, now))

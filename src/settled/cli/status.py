@@ -85,7 +85,7 @@ def reconcile(
 
     Takes in calls of lost processes, and asks the tools' probes about unknown ones; makes no attempt. Needs --app.
     """
-    with opened(Given(journal, app), tools="probes are parts of tools") as target:
+    with opened(Given(journal, app), tools="probes are declared with their tools") as target:
         with redirect_stdout(sys.stderr), output.progress("reconciling", as_json=as_json) as progress:
             done = asyncio.run(target.guard.areconcile(limit=limit, progress=progress))
         left = len(waiting(target.journal))

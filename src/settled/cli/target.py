@@ -63,9 +63,7 @@ class Target:
 def opened(given: Given, *, tools: str = "") -> Iterator[Target]:
     """Open what the command line names. ``tools``: for what the command needs an app's tools, if it does."""
     if given.app is None and tools:
-        raise Problem(
-            Exit.USAGE, f"{tools}: say where they are declared with --app module:guard, or set {APP_VARIABLE}"
-        )
+        raise Problem(Exit.USAGE, f"{tools}: name the app with --app module:guard, or set {APP_VARIABLE}")
     with _guard_of(given) as guard:
         yield Target(guard, given)
 

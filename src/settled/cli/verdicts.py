@@ -28,8 +28,10 @@ class Decision:
     force: bool = False
 
 
-def check_options(verdict: str, *, result: str | None, then: object, force: bool) -> None:
-    """Refuse options that do not go with the verdict."""
+def check_options(verdict: str, *, reason: str, result: str | None, then: object, force: bool) -> None:
+    """Refuse options that do not go with the verdict, and a reason that is none."""
+    if not any(character.isalnum() for character in reason):
+        raise Problem(Exit.USAGE, "--reason says in words how you know; it stays on record with the verdict")
     if result is not None and verdict != "happened":
         raise Problem(Exit.USAGE, "--result goes with happened: only what happened has a result")
     if verdict != "did-not-happen" and (then is not None or force):
@@ -85,21 +87,23 @@ def standing(call: Call, now: Moment) -> str:
 
 
 def commands(target: Target, call: Call) -> list[dict[str, str]]:
-    """Return the commands that a person may type next, with what each means."""
+    """Return the commands that a person may type next, with what each means; ``...`` is to be filled in."""
     now, options = target.journal.now(), target.given.options()
-    start = f"settled queue resolve {call.operation_id}"
     found = []
     if call.terms.probed and call.state in (State.UNKNOWN, State.PROCESSING) and explain.waiting(call, now):
         app = "" if target.given.app else " --app MODULE:GUARD"
-        found.append(
-            {
-                "meaning": "ask the tool's own system",
-                "command": f"settled queue probe {call.operation_id}{app}{options}",
-            }
-        )
+        found.append(("ask the tool's own system", f"settled queue probe {call.operation_id}{app}"))
     for choice in explain.choices(call, now):
-        words = {"happened": " --result JSON", "did_not_happen": " --then rerun|fail", "hold": ""}[choice.verdict]
-        forced = "" if choice.open else " --force"
-        name = choice.verdict.replace("_", "-")
-        found.append({"meaning": choice.meaning, "command": f"{start} {name}{words}{forced} --reason TEXT{options}"})
-    return found
+        name, forced = choice.verdict.replace("_", "-"), "" if choice.open else " --force"
+        for more, meaning in _WAYS[choice.verdict]:
+            words = f"settled queue resolve {call.operation_id} {name}{more}{forced} --reason '...'"
+            found.append((f"{choice.meaning}{meaning}", words))
+    return [{"meaning": meaning, "command": f"{words}{options}"} for meaning, words in found]
+
+
+_WAYS = {
+    "happened": ((" --result '...'", " (its result as JSON, if it is known)"),),
+    "did_not_happen": ((" --then rerun", "; it may run again"), (" --then fail", "; it has failed for good")),
+    "hold": (("", ""),),
+}
+"""Verdict -> further options, and what they add to its meaning."""
