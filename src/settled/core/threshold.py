@@ -12,11 +12,11 @@ _CALLS_KNOWN = 100  # how many calls the usual rate is taken to rest on, for its
 
 
 def wilson_lower(failures: int, calls: int) -> float:
-    """Lower bound of the failure rate with 95 % confidence; 0 for no calls.
+    """Lower bound of the failure rate with 95 % confidence; 0 without a failure.
 
     Wilson's score interval, which is right for small samples too (Wilson 1927), with z = 1.64.
     """
-    if calls == 0:
+    if failures == 0:
         return 0.0
     share, z2 = failures / calls, _Z * _Z
     slack = _Z * math.sqrt(share * (1 - share) / calls + z2 / (4 * calls * calls))
