@@ -33,14 +33,13 @@ def of_tls(error: BaseException, _: Situation | None = None) -> Fault:
 
 def rejected_certificate(error: BaseException) -> bool:
     """Tell whether this error comes from a certificate that was not accepted."""
-    return any(is_a(inner, "ssl", "SSLCertVerificationError", "CertificateError") for inner in chain.inside(error))
+    return any(is_a(inner, "ssl", "SSLCertVerificationError") for inner in chain.inside(error))
 
 
 RULES = rules(
     "ssl",
     final={
         "SSLCertVerificationError": refused("tls_certificate"),
-        "CertificateError": refused("tls_certificate"),
         "SSLError": of_tls,
     },
 )
