@@ -137,7 +137,7 @@ def test_vector_wrong_declaration(vector):
 
 
 def test_every_vector_is_looked_at():
-    assert set(VECTORS) == {"about", "same", "different", "refuse", "declared", "keys"}
+    assert set(VECTORS) - {"about"} == {"same", "different", "refuse", "declared", "keys"}
     seen = {"id", "rule", "equal", "differ", "refuse", "declaration_error", "tool", "note"}
     assert all(set(vector) <= seen for vector in VECTORS["declared"])
 
