@@ -67,6 +67,8 @@ class Claim:
             return found
         call, like = found.call, found.like
         if call.state is State.PROCESSING:
+            if call.claim == self.ask.operation_id:
+                return Begun(call)  # our own new series: the answer to its claim was lost
             if not rules.lease_over(call, now):
                 return Busy(call, like)
             call = orphaned(books, call, now)
@@ -164,7 +166,8 @@ def _remember(books: Books, ask: Ask, reply: ClaimReply) -> None:
     if isinstance(reply, Untold):
         _tell(entry_ask=ask, reply=reply)
     elif isinstance(reply, Begun | Stands | Busy | Doubtful):
-        entry.take(reply.call.operation_id, ask.words)
+        like = not isinstance(reply, Begun) and reply.like
+        entry.take(reply.call.operation_id, ask.words, ask.operation_id, like=like)
         entry.reserved.pop(reply.call.operation_id, None)
         if ask.step:
             books.put_step(ask.scope, ask.step, reply.call.operation_id)
@@ -177,8 +180,7 @@ def _tell(*, entry_ask: Ask, reply: Untold) -> None:
     for call in reply.calls:
         entry.tell(call)
         entry.listed.setdefault(call.operation_id, entry_ask.message)
-    if entry_ask.step:
-        entry.refused[entry_ask.step] = reply.calls
+    entry.refused[entry_ask.step or entry_ask.operation_id] = reply.calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,14 @@ class Entry:
     """Operation id -> the words it was asked for with."""
     told: dict[str, State] = field(default_factory=dict)
     """Operation id -> the last outcome that the asker was given."""
-    open: dict[str, int] = field(default_factory=dict)
-    """Operation id -> how many askers still wait, for calls whose final outcome was not given."""
+    open: dict[str, None] = field(default_factory=dict)
+    """Operation ids of calls whose final outcome was not given, in order."""
+    waiting: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    """Asker -> the operation id that it waits for, and whether it was matched by likeness."""
     reserved: dict[str, str] = field(default_factory=dict)
     """Operation id -> the sibling (message and position) that it was matched to."""
     refused: dict[str, tuple[Call, ...]] = field(default_factory=dict)
-    """Step -> the untold calls it was answered with."""
+    """Step or asker -> the untold calls it was answered with."""
     listed: dict[str, str] = field(default_factory=dict)
     """Operation id -> the message that was answered with it as untold: its siblings were written without knowing."""
 
@@ -47,20 +49,23 @@ class Entry:
         given = self.answered.get(call.operation_id)
         return given is None or (given != call.words and words == call.words)
 
-    def take(self, operation_id: str, words: str) -> None:
-        """An asker waits for this call now."""
+    def take(self, operation_id: str, words: str, asker: str, *, like: bool) -> None:
+        """An asker waits for this call now. Harmless when repeated: the journal's answer may be lost."""
         self.answered[operation_id] = words
-        self.open[operation_id] = self.open.get(operation_id, 0) + 1
+        self.open[operation_id] = None
+        self.waiting[asker] = (operation_id, like)
 
-    def leave(self, operation_id: str, state: State | None) -> None:
+    def leave(self, asker: str, state: State | None) -> None:
         """An asker has gone, having been given ``state`` (``None``: nothing, it was cancelled)."""
-        waiting = max(0, self.open.get(operation_id, 0) - 1)
-        if state is not None:
+        operation_id, _ = self.waiting.pop(asker, ("", False))
+        if operation_id and state is not None:
             self.told[operation_id] = state
-        if waiting == 0 and self.told.get(operation_id) in SETTLED_FOR_ASKER:
+        if self.told.get(operation_id) in SETTLED_FOR_ASKER and not self.awaited(operation_id):
             self.open.pop(operation_id, None)
-        else:
-            self.open[operation_id] = waiting
+
+    def awaited(self, operation_id: str) -> bool:
+        """Whether an asker waits for this call: who asks for a like one meanwhile means another one."""
+        return any(awaited == operation_id for awaited, _ in self.waiting.values())
 
     def tell(self, call: Call) -> None:
         """The asker is given this call's standing without having asked for it."""
@@ -69,7 +74,7 @@ class Entry:
         if call.state in SETTLED_FOR_ASKER:
             self.open.pop(call.operation_id, None)
         else:
-            self.open.setdefault(call.operation_id, 0)
+            self.open[call.operation_id] = None
 
     def untold(self, call: Call) -> bool:
         """Whether the asker has not been given what is now known of this call."""

@@ -90,7 +90,6 @@ class Life:
         "made",
         "policy",
         "refreshed",
-        "taken",
     )
 
     def __init__(
@@ -108,7 +107,6 @@ class Life:
         self.refreshed = False
         self.late = False
         self.abandoned = False
-        self.taken = ""
         self.like = False
         self.last: Returned | Raised | None = None
 
@@ -119,22 +117,22 @@ class Life:
         if self.ask is None:
             shut = yield from self._shut()
             return shut or (yield from self._series(None))
-        answer = yield from self._recorded(self.ask)
-        self._leave(answer)
+        state = None
+        try:
+            answer = yield from self._recorded(self.ask)
+            state = answer.call.state if answer.call and not self.abandoned else None
+        finally:
+            self._leave(state)
         return replace(answer, like=True) if self.like and answer.call is not None else answer
 
     def abandon(self) -> None:
         """The asker has gone: nothing more begins, and it is told nothing."""
-        if self.abandoned:
-            return
         self.abandoned = True
-        if self.ask and self.ask.entry and self.taken:
-            self.ask.entry.leave(self.taken, None)
+        self._leave(None)
 
-    def _leave(self, answer: Answer) -> None:
-        entry = self.ask.entry if self.ask else None
-        if entry is not None and answer.call is not None and self.taken and not self.abandoned:
-            entry.leave(self.taken, answer.call.state)
+    def _leave(self, state: State | None) -> None:
+        if self.ask is not None and self.ask.entry is not None:
+            self.ask.entry.leave(self.ask.operation_id, state)
 
     def _recorded(self, ask: Ask) -> Flow[Answer]:
         claim = Claim(ask)
@@ -143,7 +141,6 @@ class Life:
             asked_at = self.at
             reply = yield from self._claim(ask, replace(claim, begin=shut is None))
             if isinstance(reply, Begun | Stands | Busy | Doubtful):
-                self.taken = reply.call.operation_id
                 self.like |= not isinstance(reply, Begun) and reply.like
             if isinstance(reply, Begun):
                 self.late = self.at - asked_at >= ask.lease

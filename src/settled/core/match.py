@@ -38,7 +38,8 @@ class Match:
 def find(books: Books, ask: Ask) -> Match | Conflict | Untold | Barred | None:
     """Return what answers ``ask``; ``None`` if it is a new action."""
     if ask.kind is KeyKind.SCOPED:
-        return _in_scope(books, ask, ask.entry or Entry())
+        entry = ask.entry or Entry()
+        return _as_before(books, ask, entry) or _in_scope(books, ask, entry)
     call = books.by_key(ask.key)
     if call is not None:
         return Match(call) if same_arguments(call, ask) else Conflict(call)
@@ -48,6 +49,14 @@ def find(books: Books, ask: Ask) -> Match | Conflict | Untold | Barred | None:
 def same_arguments(call: Call, ask: Ask) -> bool:
     """Whether the same key came with the same arguments (checked in every state, on every path)."""
     return call.tool == ask.tool and call.fingerprint == ask.fingerprint
+
+
+def _as_before(books: Books, ask: Ask, entry: Entry) -> Match | Untold | None:
+    """What this very asker was matched to when the journal's answer was lost, or its commit failed."""
+    refused = entry.refused.get(ask.operation_id)
+    operation_id, like = entry.waiting.get(ask.operation_id, ("", False))
+    call = books.by_id(operation_id) if operation_id else None
+    return Untold(refused) if refused else Match(call, like) if call else None
 
 
 def _in_scope(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold | Barred | None:
@@ -83,9 +92,9 @@ def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
     """
     if ask.terms.effect in HARMLESS:
         return None
-    for operation_id, waiting in entry.open.items():
+    for operation_id in entry.open:
         call = books.by_id(operation_id)
-        if call is None or waiting or not (_like(call, ask) and _not_exempt(call, ask)):
+        if call is None or entry.awaited(operation_id) or not (_like(call, ask) and _not_exempt(call, ask)):
             continue
         if call.state is State.PROCESSING or entry.untold(call):  # to be told that it is in flight ends nothing
             return Match(call, like=True)
@@ -134,7 +143,7 @@ def _not_told_of(books: Books, ask: Ask, entry: Entry) -> Untold | None:
 
 
 def _open_calls(books: Books, entry: Entry) -> Iterable[Call]:
-    calls = (books.by_id(operation_id) for operation_id, waiting in entry.open.items() if not waiting)
+    calls = (books.by_id(operation_id) for operation_id in entry.open if not entry.awaited(operation_id))
     return [call for call in calls if call is not None]
 
 
