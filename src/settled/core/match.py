@@ -61,9 +61,15 @@ def _as_before(books: Books, ask: Ask, entry: Entry) -> Match | Untold | None:
 
 def _in_scope(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold | Barred | None:
     found = _by_step(books, ask, entry) or _unfinished(books, ask, entry) or _candidate(books, ask, entry)
-    if found is not None or ask.terms.effect in HARMLESS:
+    begins = found is None or (isinstance(found, Match) and _made_again(found.call, entry))
+    if not begins or ask.terms.effect in HARMLESS:
         return found
-    return _not_told_of(books, ask, entry) or _bar(books, ask)
+    return _not_told_of(books, ask, entry) or _bar(books, ask) or found
+
+
+def _made_again(call: Call, entry: Entry) -> bool:
+    """Whether to be answered from this call is to make it: then the rule of doubt holds as for a new one."""
+    return call.state in (State.NOT_DONE, State.PARKED) and call.series != entry.no
 
 
 def _by_step(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold | None:
@@ -77,12 +83,8 @@ def _by_step(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold 
         return None
     if (call.tool, call.identity) != (ask.tool, ask.identity):
         return None if ask.by_model else Conflict(call)  # an adapter's ids may be used again
-    better = _candidate(books, ask, entry) if _stale(call, entry) else None
+    better = _candidate(books, ask, entry) if _made_again(call, entry) else None
     return better if better and better.call.state in MAY_HAVE_EFFECT else Match(call, like=call.step != ask.step)
-
-
-def _stale(call: Call, entry: Entry) -> bool:
-    return call.state is State.NOT_DONE and call.series != entry.no
 
 
 def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
