@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +71,7 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         return None
     counted = without_defaults(arguments.plain, arguments.defaults, checked.rules)
     mark = fingerprint(counted, identity=declared.identity, rules=checked.rules)
-    operation_id = f"op_{secrets.token_hex(12)}"
+    operation_id = new_operation_id()
     kind, key = _key(guard, bound, arguments, place)
     return Ask(
         tenant=guard.tenant,
@@ -98,6 +99,11 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         untold=declared.untold,
         entry=place.memory,
     )
+
+
+def new_operation_id() -> str:
+    """Return a fresh id. It begins with the time, so that an index over ids grows at one end."""
+    return f"op_{int(time.time()):08x}{secrets.token_hex(10)}"
 
 
 def _key(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: Place) -> tuple[KeyKind, str]:

@@ -85,7 +85,7 @@ class Guard:
         self.vault = Vault(encryption_key)
         self.journal, spill = _opened(journal, journal_id=journal_id, must_exist=must_exist, **journal_options)
         self.floor = Floor(self.journal, spill, lease=lease, sinks=[alerts] if callable(alerts) else list(alerts))
-        self.floor.keeper.chores += [self.journal.seal, self._bring_spill, self._keep_breakers]
+        self.floor.keeper.chores += [self.journal.seal, self._bring_spill, self._keep_breakers, self._deliver_alerts]
         self.tools: dict[str, Tool[Any, Any]] = {}
         self._session = RunBudget(retries, scope="session") if retries else None
         self._own_breaker = Breaker(f"guard:{agent}", breaker) if breaker else None
@@ -280,6 +280,14 @@ class Guard:
     def _forked(self) -> None:
         self._lock = threading.Lock()
         self.floor.forked()
+
+    def _deliver_alerts(self) -> None:
+        """Hand the outbox to the sinks; a row leaves it only after that."""
+        alerts = self.journal.alerts() if self.floor.sinks else ()
+        for alert in alerts:
+            self.floor.tell("alert", None, kind=alert.kind, operation_id=alert.operation_id, at=alert.at)
+        if alerts:
+            self.journal.delivered([alert.alert_id for alert in alerts])
 
     def close(self) -> None:
         """Let go of threads and files. Calls that run on detached are recorded as late evidence or spilled."""

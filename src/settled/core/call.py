@@ -94,8 +94,13 @@ class LogRow:
 
 def chain(previous: str, row: LogRow) -> str:
     """Return the head after ``row``: SHA-256 over the former head and all fields of the row."""
-    parts = (previous, row.operation_id, row.no, f"{row.at!r}", row.event, row.state, row.epoch, row.attempt)
-    text = "\x1f".join(str(part) for part in (*parts, row.detail, row.digest))
+    return _head(
+        previous, row.operation_id, row.no, row.at, row.event, row.state, row.epoch, row.attempt, row.detail, row.digest
+    )
+
+
+def _head(previous: str, operation_id: str, no: int, at: float, *rest: object) -> str:
+    text = "\x1f".join(map(str, (previous, operation_id, no, repr(at), *rest)))
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -104,23 +109,21 @@ def evolve(call: Call, event: Event, now: Moment, *, detail: str = "", **changes
 
     Raises ``IllegalTransition`` where the table has no row for it.
     """
-    state = next_state(call.state, event)
+    state, no = next_state(call.state, event), call.log_no + 1
     payload = changes.get("result") or b""
-    changed = replace(call, state=state, changed=now, log_no=call.log_no + 1, **changes)
-    bare = LogRow(
-        operation_id=call.operation_id,
-        no=changed.log_no,
-        at=now.wall,
-        event=event,
-        state=state,
-        epoch=changed.epoch,
-        attempt=len(changed.attempts),
-        detail=detail,
-        digest=sha256(payload).hexdigest() if payload else "",
-        head="",
+    fields = (
+        call.operation_id,
+        no,
+        now.wall,
+        event,
+        state,
+        changes.get("epoch", call.epoch),
+        len(changes.get("attempts", call.attempts)),
+        detail,
+        sha256(payload).hexdigest() if payload else "",
     )
-    head = chain(call.log_head, bare)
-    return replace(changed, log_head=head), replace(bare, head=head)
+    head = _head(call.log_head, *fields)
+    return replace(call, state=state, changed=now, log_no=no, log_head=head, **changes), LogRow(*fields, head)
 
 
 def with_attempt(call: Call, no: int, **changes: Any) -> tuple[Attempt, ...]:

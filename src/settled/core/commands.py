@@ -59,6 +59,8 @@ class Invoke:
     timeout: float | None
     """Seconds after which the caller leaves it; ``None``: never."""
     deadline: float | None
+    first: bool = True
+    """The asker's first attempt: it pays into the process's retry pool."""
 
 
 @dataclass(frozen=True, slots=True)

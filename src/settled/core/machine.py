@@ -273,7 +273,7 @@ class Life:
             return Ended(Raised(error, not_sent=True), over=True, draw=0.5, at=self.at)
         timeout = self._timeout()
         event = yield from self._do(
-            Invoke(call, len(call.attempts) if call else self.made, timeout, self.limits.deadline)
+            Invoke(call, len(call.attempts) if call else self.made, timeout, self.limits.deadline, first=self.made == 1)
         )
         ended = expect(event, Ended)
         self.last = ended.outcome

@@ -115,6 +115,7 @@ class Hand:
     async def _invoke(self, command: Invoke) -> Ended:
         if self.abandoned.is_set():
             return not_begun(asyncio.CancelledError(), self.floor)
+        self.floor.begin(self.binding, first=command.first)
         if command.call is None:
             return await (self._inline(command) if self.binding.is_async else self._threaded(command))
         operation_id = command.call.operation_id

@@ -133,6 +133,12 @@ class Floor:
         """Give up an admitted attempt without a verdict: its asker was cancelled."""
         self._report(binding, "neutral")
 
+    def begin(self, binding: Binding, *, first: bool) -> None:
+        """An attempt begins; an asker's first one pays into the process's retry pool."""
+        if first:
+            with self._lock:
+                binding.pools.first_attempt()
+
     def _spend(self, binding: Binding, cost: float) -> str:
         if cost <= 0:
             return ""

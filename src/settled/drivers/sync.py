@@ -92,6 +92,7 @@ class Hand:
             self.floor.presence.leave(self.here)
 
     def _invoke(self, command: Invoke) -> Ended:
+        self.floor.begin(self.binding, first=command.first)
         if command.call is None:
             return self._interruptible(self._run(command))
         operation_id = command.call.operation_id
