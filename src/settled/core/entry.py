@@ -26,6 +26,8 @@ class Entry:
     """Only calls made from this entry on are candidates (the open turn's first entry)."""
     answered: dict[str, str] = field(default_factory=dict)
     """Operation id -> the words it was asked for with."""
+    steps: dict[str, str] = field(default_factory=dict)
+    """Operation id -> the step that it first answered."""
     told: dict[str, State] = field(default_factory=dict)
     """Operation id -> the last outcome that the asker was given."""
     open: dict[str, None] = field(default_factory=dict)
@@ -49,9 +51,10 @@ class Entry:
         given = self.answered.get(call.operation_id)
         return given is None or (given != call.words and words == call.words)
 
-    def take(self, operation_id: str, words: str, asker: str, *, like: bool) -> None:
+    def take(self, operation_id: str, words: str, asker: str, *, like: bool, step: str) -> None:
         """An asker waits for this call now. Harmless when repeated: the journal's answer may be lost."""
         self.answered[operation_id] = words
+        self.steps.setdefault(operation_id, step)
         self.open[operation_id] = None
         self.waiting[asker] = (operation_id, like)
 

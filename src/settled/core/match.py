@@ -79,12 +79,17 @@ def _by_step(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold 
         return Untold(entry.refused[ask.step])
     operation_id = books.by_step(ask.scope, ask.step)
     call = books.by_id(operation_id) if operation_id else None
-    if call is None or call.operation_id in ask.despite:
+    if call is None or call.operation_id in ask.despite or _taken_by_another(call, ask, entry):
         return None
     if (call.tool, call.identity) != (ask.tool, ask.identity):
         return None if ask.by_model else Conflict(call)  # an adapter's ids may be used again
     better = _candidate(books, ask, entry) if _made_again(call, entry) else None
     return better if better and better.call.state in MAY_HAVE_EFFECT else Match(call, like=call.step != ask.step)
+
+
+def _taken_by_another(call: Call, ask: Ask, entry: Entry) -> bool:
+    """Whether the call was made for this very step, but has answered a like call of another step in this entry."""
+    return call.step == ask.step and entry.steps.get(call.operation_id, ask.step) != ask.step
 
 
 def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
@@ -176,11 +181,14 @@ def _same_action(call: Call, ask: Ask) -> bool:
 
 
 def reserve(books: Books, asks: Sequence[Ask]) -> None:
-    """Match all calls of one message before any is answered."""
-    for ask in asks:
-        entry = ask.entry
-        if entry is None or ask.kind is not KeyKind.SCOPED:
-            continue
+    """Match all calls of one message before any is answered: first by their steps, then by likeness."""
+    scoped = [(ask, ask.entry) for ask in asks if ask.entry is not None and ask.kind is KeyKind.SCOPED]
+    for ask, entry in scoped:
+        operation_id = books.by_step(ask.scope, ask.step) if ask.step else None
+        call = books.by_id(operation_id) if operation_id else None
+        if call is not None and _like(call, ask):
+            entry.reserved[call.operation_id] = ask.sibling
+    for ask, entry in scoped:
         found = _candidate(books, ask, entry)
         if found is not None:
             entry.reserved[found.call.operation_id] = ask.sibling
