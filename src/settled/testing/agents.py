@@ -205,6 +205,8 @@ class Errand:
     turn: int = 0
     tries: int = 0
     """Entries of this turn."""
+    serial: int = 0
+    """Number of the entry that is at work; one that hung and wakes sees another."""
     finished: int = 0
     """Messages that a framework's checkpoint holds (variation ``resume``)."""
     memory: Mind | None = None
@@ -243,7 +245,8 @@ class Errand:
     def _one_entry(self) -> Steps[None]:
         sim = self.sim
         process = sim.some_process()
-        task = sim.loop.start(self._entry(process), process)
+        self.serial += 1
+        task = sim.loop.start(self._entry(process, self.serial), process)
         while not task.done.is_open and process.alive:
             yield Until(task.done, sim.dice.uniform(5.0, 60.0))
             if process.paused_until > sim.loop.now and sim.dice.random() < 0.7:
@@ -254,18 +257,17 @@ class Errand:
 
     # --- one entry -------------------------------------------------------------------------
 
-    def _entry(self, process: Process) -> Steps[None]:
-        number = self.tries
+    def _entry(self, process: Process, number: int) -> Steps[None]:
         turn = str(self.turn) if self.turns > 1 else None
         enter = EnterRun(self.run_id, TENANT, turn, tuple(self.history))
         try:
             entry = yield from transact(process, enter)
         except JournalError:
             return
-        if number != self.tries:
+        if number != self.serial:
             return
         self.said.clear()
-        mind, messages = self._replan(number)
+        mind, messages = self._replan()
         place = Place(
             scope_of_run(TENANT, self.run_id),
             self.run_id,
@@ -276,16 +278,16 @@ class Errand:
         )
         for index in range(self.finished if self.variation == "resume" else 0, len(messages)):
             going = yield from self._message(process, place, mind, messages[index], index)
-            if not going or number != self.tries:
+            if not going or number != self.serial:
                 return
             if self.variation == "resume":
                 self.finished, self.memory = index + 1, mind
                 self._remember()
         self._finish(mind)
 
-    def _replan(self, number: int) -> tuple[Mind, list[Message]]:
-        if self.by_model and number > 1 and self.variation in ("order", "more", "fewer", "group"):
-            mark = f"{self.run_id}.{self.turn}.{number}"
+    def _replan(self) -> tuple[Mind, list[Message]]:
+        if self.by_model and self.tries > 1 and self.variation in ("order", "more", "fewer", "group"):
+            mark = f"{self.run_id}.{self.turn}.{self.tries}"
             self.plan, self.messages = planned_anew(
                 self.sim.dice, self.plan, self.sim.profile.tools, self.variation, mark
             )
@@ -320,7 +322,8 @@ class Errand:
             answers = yield from self._at_once(process, place, left, asks)
             if answers is None or any(a and a.reason == "superseded" for a in answers):
                 return False
-            for intent, ask, answer in zip(left, asks, answers, strict=True):
+            heard = sorted(zip(left, asks, answers, strict=True), key=lambda one: one[2] is not None and bool(one[2].earlier))
+            for intent, ask, answer in heard:  # lists of earlier calls last: who has its own answer needs none of them
                 another = mind.hear(intent, ask, answer)
                 if another is not None and not self.by_model:
                     despite[id(intent)] = despite.get(id(intent), frozenset()) | {another.operation_id}

@@ -265,7 +265,8 @@ class Hand:
         if left.stopped:
             return
         assert self.intention is not None
-        request = self.sim.world.send(self.tool, command.call, command.no, self.intention)
+        meant = self.intention if command.call is None else self.sim.oracle.truth[command.call.operation_id]
+        request = self.sim.world.send(self.tool, command.call, command.no, meant)  # what is on record is sent
         self.sim.oracle.sent(request, self.process)
         yield Until(request.answer)
         yield from self.process.stumble(self._latency())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from settled.core.call import chain
 from settled.core.model import Effect as Kind
 from settled.core.model import Evidence, Fault
-from settled.core.states import FINAL, TABLE, Event, State
+from settled.core.states import FINAL, TABLE, State
 from settled.testing.tools import TOOLS
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Oracle:
     meant: dict[str, Intention] = field(default_factory=dict)
     """What each asker means, by the id of its ask."""
     truth: dict[str, Intention] = field(default_factory=dict)
-    """What each recorded call was last tried for."""
+    """What each recorded call was made for; a repeat sends what is on record."""
     repeats: Counter[str] = field(default_factory=Counter)
     known: dict[str, Call] = field(default_factory=dict)
     story: list[str] | None = None
@@ -122,8 +122,8 @@ class Oracle:
             self.object_to(f"I3 {request.operation_id}: attempt {request.attempt} sent without an intent on record")
 
     def ended(self, hand: Hand) -> None:
-        """An asker has its answer: what it paid for a repeat that was not made must have come back."""
-        if abs(self.askers[hand.no].owed) > 1e-9:
+        """An asker has its answer: what an open breaker did not let through must have cost nothing."""
+        if self.askers[hand.no].shut and abs(self.askers[hand.no].owed) > 1e-9:
             self.object_to(f"I5 {hand.tool.name}: paid {self.askers[hand.no].owed} for a repeat that was not made")
 
     def committed(self, before: Call | None, after: Call, row: LogRow) -> None:
@@ -132,7 +132,7 @@ class Oracle:
         self.known[op] = after
         self.note(op, after.tool, after.arguments.decode(), row.event, "->", row.state, row.detail, f"epoch {after.epoch}",
                   *(f"{a.no}:{a.standing}{'' if a.over else '*'}" for a in after.attempts), after.decided)
-        if row.event is Event.CLAIM:
+        if before is None:
             self.truth[op] = self.meant[after.claim]
         if before is not None and before.state in FINAL:
             self._still_final(before, after)

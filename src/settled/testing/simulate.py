@@ -107,7 +107,7 @@ class Simulation:
         return self.dice.uniform(0.0, 0.02)
 
     def truth_of(self, known: Call) -> Intention | None:
-        """What a recorded call was last tried for."""
+        """What a recorded call was made for."""
         return self.oracle.truth.get(known.operation_id)
 
     def lives(self, owner: Owner) -> bool:
