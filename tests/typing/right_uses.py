@@ -1,7 +1,59 @@
 """Right uses of the public names: mypy and pyright accept each, and see the types that are written here."""
 
-from typing import assert_type
+from collections.abc import Awaitable
+from typing import Any, assert_type
 
 import settled
 
-assert_type(settled.__name__, str)
+guard = settled.Guard("memory://", tenant="acme", lease=10.0)
+
+
+def find(call: settled.Call) -> settled.Happened | settled.NotHappened | settled.Inconclusive:
+    """A probe."""
+    return settled.Happened(1) if call.key else settled.NotHappened()
+
+
+@guard.tool(effect="write", probe=find, max_request_lifetime=30.0, timeout=10.0, attempts=2, not_executed=ValueError)
+def pay(order: str, amount: int = 1) -> int:
+    """A sync tool."""
+    return amount
+
+
+@guard.tool
+async def look(order: str) -> str:
+    """An async tool."""
+    return order
+
+
+@settled.tool(effect="read")
+def declared_elsewhere(n: int) -> list[int]:
+    """A tool without a guard yet."""
+    return [n]
+
+
+guard.add(declared_elsewhere)
+
+assert_type(pay(order="a"), int)
+assert_type(pay("a", amount=2), int)
+assert_type(pay.call(order="a"), settled.Result[int])
+assert_type(pay.bind("a"), settled.BoundCall[int])
+assert_type(pay.options(step="m/1", key="k", despite="op", wait=1.0).call("a"), settled.Result[int])
+assert_type(declared_elsewhere(1), list[int])
+assert_type(look("a"), settled.BoundCall[str])
+assert_type(guard.dispatch("pay", '{"order": "a"}', step="m/1"), settled.Result[Any])
+assert_type(settled.current_call().attempt, int)
+
+
+async def in_async_code() -> None:
+    """Awaiting an async tool gives its value; ``acall`` gives the result."""
+    assert_type(await look("a"), str)
+    assert_type(await look.acall("a"), settled.Result[str])
+    assert_type(await pay.acall(order="a"), settled.Result[int])
+    waited: Awaitable[str] = look("a")
+    await waited
+    async with guard.run("r", within=10.0, retries=settled.RetryBudget(total=3, per_tool={"pay": 1})) as run:
+        assert_type(run, settled.Run)
+
+
+with guard.run("r", turn="m", answered=["s"]) as entered:
+    assert_type(entered.entry, int)

@@ -7,3 +7,22 @@ lets pass fails the lint run.
 import settled
 
 settled.no_such_name  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+
+guard = settled.Guard("memory://")
+
+
+@guard.tool(effect="write")
+def pay(order: str) -> int:
+    """A sync tool."""
+    return len(order)
+
+
+pay(order=1)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+pay()  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+pay.call("a", "b")  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+pay.bind(amount=1)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+guard.tool(effect="writes")  # type: ignore[call-overload] # pyright: ignore[reportArgumentType]
+guard.tool(efect="write")  # type: ignore[call-overload] # pyright: ignore[reportCallIssue]
+guard.run(42)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+settled.RetryBudget(total="many")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+guard.resolve("op", "perhaps", by="ann", reason="guess")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
