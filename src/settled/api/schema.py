@@ -134,7 +134,15 @@ class Schema:
         except codec.NotEncodable:
             if self._result is None:
                 raise
-            return codec.dumps(self._result.dump_python(value, mode="python", warnings="error"))
+            return self._dump_typed(value, self._result)
+
+    @staticmethod
+    def _dump_typed(value: object, adapter: TypeAdapter[Any]) -> bytes:
+        """Dump by the annotation: as plain Python values, else (an enum, a path) in the form of JSON."""
+        try:
+            return codec.dumps(adapter.dump_python(value, mode="python", warnings="error"))
+        except codec.NotEncodable:
+            return codec.dumps(adapter.dump_python(value, mode="json", warnings="error"))
 
     def read_result(self, text: str) -> Any:
         """Return the result that a person gives as JSON, as the tool would have. Raises ``BadArguments``."""

@@ -52,7 +52,7 @@ from settled.core.model import Effect, Fault, FaultClass
 from settled.core.model import Evidence as Proof
 from settled.core.outcome import read
 from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, FencedOut
-from settled.core.retry import Again, Stop, Tries, plan
+from settled.core.retry import Again, Stop, Tries, plan, why
 from settled.core.settle import settle
 from settled.core.states import State
 from settled.errors import JournalError
@@ -308,7 +308,7 @@ class Life:
             note,
             over=ended.over,
             go_on=isinstance(step, Again),
-            reason="" if isinstance(step, Again) else step.reason,
+            reason=why(fault, step),
             park=step.park if isinstance(step, Stop) else None,
         )
         try:
@@ -408,7 +408,7 @@ class Life:
             return with_value(Answer("succeeded", attempts=self.made, recorded=False), self._value())
         final = fault.kind in (FaultClass.PERMANENT, FaultClass.INVALID)
         state = State.FAILED if final else State.NOT_DONE
-        reason = fault.code if isinstance(step, Again) or step.reason in ("attempts", fault.kind) else step.reason
+        reason = why(fault, step)
         wait = step.park if isinstance(step, Stop) else None
         return Answer(STATUS_OF[state], reason, fault=fault, retry_after=wait, recorded=False, attempts=self.made)
 

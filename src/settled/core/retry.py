@@ -35,6 +35,17 @@ class Stop:
     park: float | None = None
 
 
+BY_THE_FAULT = frozenset({"attempts", "in_doubt", "uncertain", *(kind.value for kind in FaultClass)})
+"""Reasons to stop that lie in the fault itself; its code says more."""
+
+
+def why(fault: Fault | None, step: Again | Stop) -> str:
+    """Return the reason to be kept and shown: the fault's code, or what stood in the way of a retry."""
+    if isinstance(step, Stop) and step.reason not in BY_THE_FAULT:
+        return step.reason
+    return fault.code if fault is not None else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Tries:
     """What has been tried for this asker so far."""

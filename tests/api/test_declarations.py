@@ -1,0 +1,150 @@
+"""Mistakes in a declaration are refused when it is made, with what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+import settled
+from settled.api.options import Options, ToolOptions
+
+
+@pytest.fixture
+def guard() -> Iterator[settled.Guard]:
+    with settled.Guard("memory://") as made:
+        yield made
+
+
+def act(order_id: str, amount: int = 1) -> str:
+    """A function to be declared."""
+    return f"{order_id} {amount}"
+
+
+def probe(call: settled.Call) -> settled.NotHappened:
+    return settled.NotHappened()
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "misspelt option": ({"efect": "write"}, "there is no option 'efect'.*effect"),
+    "misspelt effect": ({"effect": "writes"}, "effect='writes' is none of read, idempotent, deduplicated, write"),
+    "probe on a read": ({"effect": "read", "probe": probe, "max_request_lifetime": 1.0}, "a read changes nothing"),
+    "probe without lifetime": ({"probe": probe}, "a probe needs max_request_lifetime"),
+    "probe that is none": ({"probe": "find", "max_request_lifetime": 1.0}, "probe must be a function"),
+    "deduplicated for ever": ({"effect": "deduplicated"}, "needs remote_retention"),
+    "negative lifetime": ({"max_request_lifetime": -1}, "max_request_lifetime must be a number of seconds"),
+    "lifetime not finite": ({"max_request_lifetime": float("nan")}, "max_request_lifetime must be a number"),
+    "time-out as text": ({"timeout": "10"}, "timeout must be a number of seconds"),
+    "no time at all": ({"timeout": 0}, "leaves no time"),
+    "no attempts": ({"attempts": 0}, "attempts must be a whole number of at least 1"),
+    "half an attempt": ({"attempts": 1.5}, "attempts must be a whole number"),
+    "attempts as a flag": ({"attempts": True}, "attempts must be a whole number"),
+    "identity as text": ({"identity": "order_id"}, "identity must be a sequence of names"),
+    "identity unknown": ({"identity": ("order",)}, "identity: there is no parameter 'order'"),
+    "redact unknown": ({"redact": ("pasword",)}, "redact: there is no parameter 'pasword'"),
+    "key unknown": ({"key": "order:{order}"}, "key: there is no parameter 'order'"),
+    "key of nothing": ({"key": "order"}, "every call would get the same key"),
+    "key format": ({"key_format": "hex31"}, "key_format='hex31' is none of"),
+    "canonical unknown": ({"canonical": {"order": "lower"}}, "canonical:"),
+    "canonical rule": ({"canonical": {"order_id": "lowercase"}}, "canonical:"),
+    "while_unknown": ({"while_unknown": "never"}, "while_unknown='never' is none of"),
+    "untold": ({"untold": "ignore"}, "untold='ignore' is none of"),
+    "key_scope": ({"key_scope": "world"}, "key_scope='world' is none of"),
+    "remote_errors": ({"remote_errors": "kept"}, "remote_errors='kept' is none of"),
+    "not_executed": ({"not_executed": ("CardDeclined",)}, "not_executed takes exception classes"),
+    "result secret": ({"redact": ("result",)}, "a redacted result needs Guard"),
+}
+
+
+@pytest.mark.parametrize(("options", "said"), list(WRONG.values()), ids=list(WRONG))
+def test_a_mistake_is_named_with_what_to_write(guard: settled.Guard, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(settled.DeclarationError, match=said):
+        guard.tool(**options)(act)
+    assert guard.tools == {}
+
+
+def positional(a: int, /) -> int:
+    return a
+
+
+def many(*items: int) -> int:
+    return len(items)
+
+
+def open_ended(**items: int) -> int:
+    return len(items)
+
+
+def unresolved(item: NoSuchType) -> int:  # type: ignore[name-defined]  # noqa: F821 - what the test is about
+    return 1
+
+
+@pytest.mark.parametrize("function", [positional, many, open_ended, unresolved])
+def test_a_signature_that_cannot_be_checked_is_refused(guard: settled.Guard, function: Any) -> None:
+    with pytest.raises(settled.DeclarationError):
+        guard.tool(effect="write")(function)
+
+
+def test_only_functions_become_tools(guard: settled.Guard) -> None:
+    with pytest.raises(settled.DeclarationError, match="a tool is made of a function"):
+        guard.tool(effect="write")(42)  # type: ignore[call-overload]  # what the test is about
+    tool = guard.tool(effect="write")(act)
+    with pytest.raises(settled.DeclarationError, match="is a tool already"):
+        guard.tool(effect="write")(tool)
+
+
+def test_a_tool_declared_elsewhere_needs_a_guard(guard: settled.Guard) -> None:
+    tool = settled.tool(effect="write")(act)
+    with pytest.raises(settled.DeclarationError, match=r"guard\.add\(act\)"):
+        tool("a")
+    assert guard.add(tool) is tool
+    assert tool("a") == "a 1"
+    with settled.Guard("memory://") as other, pytest.raises(settled.DeclarationError, match="belongs to another guard"):
+        other.add(tool)
+
+
+def test_two_tools_of_one_name_are_refused(guard: settled.Guard) -> None:
+    guard.tool(effect="write")(act)
+    with pytest.raises(settled.DeclarationError, match="give one of them name="):
+        guard.tool(effect="read")(act)
+    guard.tool(effect="read", name="act_2")(act)
+    assert set(guard.tools) == {"act", "act_2"}
+
+
+def test_what_is_not_a_tool_cannot_be_added(guard: settled.Guard) -> None:
+    with pytest.raises(settled.DeclarationError, match=r"declare it with @settled\.tool"):
+        guard.add(act)  # type: ignore[type-var]  # what the test is about
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("", "no journal: give Guard"),
+        ("agent.db", "is no journal's address"),
+        ("postgresql://host/db", "this release has no PostgreSQL journal"),
+        ("redis://host", "this release has no Redis journal"),
+    ],
+)
+def test_an_address_that_cannot_work(monkeypatch: pytest.MonkeyPatch, address: str, said: str) -> None:
+    monkeypatch.delenv("SETTLED_JOURNAL", raising=False)
+    with pytest.raises(settled.DeclarationError, match=said):
+        settled.Guard(address)
+
+
+def test_the_environment_names_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SETTLED_JOURNAL", "memory://")
+    with settled.Guard() as guard:
+        assert guard.journal.url == "memory://"
+
+
+def test_a_key_for_encryption_is_checked() -> None:
+    with pytest.raises(settled.DeclarationError, match="no Fernet key"):
+        settled.Guard("memory://", encryption_key="short")
+
+
+def test_the_typed_options_are_the_options() -> None:
+    declared = {f.name: f.type for f in fields(Options)}
+    typed = {name: hint.__forward_arg__ for name, hint in ToolOptions.__annotations__.items()}
+    assert typed == declared
