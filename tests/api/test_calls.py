@@ -379,23 +379,26 @@ def test_despite_says_that_it_is_another_action(guard: settled.Guard) -> None:
 
 def test_reconcile_settles_by_the_probe_and_makes_no_attempt(guard: settled.Guard) -> None:
     made: list[str] = []
+    away = True
 
-    @guard.tool(
-        effect="write",
-        breaker=None,
-        max_request_lifetime=0.0,
-        probe=lambda call: settled.Happened("found") if call.arguments["n"] == 1 else settled.NotHappened(),
-    )
+    def look(call: settled.Call) -> Any:
+        if away:
+            return settled.Inconclusive("the service is away")
+        return settled.Happened("found") if call.arguments["n"] == 1 else settled.NotHappened()
+
+    @guard.tool(effect="write", breaker=None, max_request_lifetime=0.0, probe=look)
     def act(n: int) -> str:
         made.append(settled.current_call().key)
         raise httpx.ReadTimeout("lost")
 
-    guard.floor.probe_off = True  # type: ignore[attr-defined]  # a mark only
-    ids = [guard.journal.get(act.options(wait=0).call(n).operation_id) for n in (1, 2)]
-    assert all(ids)
+    away = True
+    results = [act.options(key=f"k{n}", wait=0).call(n) for n in (1, 2)]
+    assert [r.status for r in results] == ["unknown", "unknown"]
+    away = False
     counts = guard.reconcile()
-    assert counts.left == 0
-    assert len(made) >= 2
+    assert (counts.orphans, counts.happened, counts.did_not_happen, counts.left) == (0, 1, 1, 0)
+    assert [guard.look(r.operation_id).status for r in results] == ["succeeded", "not_done"]  # type: ignore[union-attr]
+    assert len(made) == 2
 
 
 def test_the_same_from_async_code(guard: settled.Guard) -> None:

@@ -35,7 +35,7 @@ class Stop:
     park: float | None = None
 
 
-BY_THE_FAULT = frozenset({"attempts", "in_doubt", "uncertain", *(kind.value for kind in FaultClass)})
+BY_THE_FAULT = frozenset({"attempts", "in_doubt", "uncertain", "permanent", "invalid", "partial"})
 """Reasons to stop that lie in the fault itself; its code says more."""
 
 
