@@ -40,7 +40,8 @@ def _section(name: str, text: str) -> str:
 
 
 def _helps(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
-    context = command.context_class(command, info_name=name.rpartition(" ")[2], parent=parent, terminal_width=_WIDTH)
+    settings = {"info_name": name.rpartition(" ")[2], "parent": parent, "terminal_width": _WIDTH}
+    context = command.context_class(command, **settings, **command.context_settings)
     text = re.sub(r"[ ]+$", "", command.get_help(context), flags=re.MULTILINE)
     yield name, text.split("\nExit codes:")[0].rstrip().removesuffix("\n")
     for below in getattr(command, "commands", {}).values():
