@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, overload
 
 from settled.api import care, making
@@ -23,7 +24,7 @@ from settled.core.strict_json import InvalidJson, parse_object
 from settled.core.threshold import BreakerPolicy
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
-from settled.errors import DeclarationError
+from settled.errors import DeclarationError, JournalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -85,7 +86,7 @@ class Guard:
         self.vault = Vault(encryption_key)
         self.journal, spill = _opened(journal, journal_id=journal_id, must_exist=must_exist, **journal_options)
         self.floor = Floor(self.journal, spill, lease=lease, sinks=[alerts] if callable(alerts) else list(alerts))
-        self.floor.keeper.chores += [self.journal.seal, self._bring_spill, self._keep_breakers, self._deliver_alerts]
+        self.floor.keeper.chores += [self.journal.seal, self.floor.bring, self._keep_breakers, self._deliver_alerts]
         self.tools: dict[str, Tool[Any, Any]] = {}
         self._session = RunBudget(retries, scope="session") if retries else None
         self._own_breaker = Breaker(f"guard:{agent}", breaker) if breaker else None
@@ -95,6 +96,8 @@ class Guard:
         self._resets: dict[str, int] = {}
         self._lock = threading.Lock()
         _guards.add(self)
+        with suppress(JournalError, OSError):  # the keeper tries again
+            self.floor.bring()
 
     # --- tools -----------------------------------------------------------------------------
 
@@ -230,12 +233,12 @@ class Guard:
 
     def reconcile(self, *, limit: int = 1000, progress: care.Progress | None = None) -> Reconciled:
         """Settle what can be settled: orphans, unknown calls with a probe, spilled evidence. Makes no attempt."""
-        self._bring_spill()
+        self.floor.bring()
         return care.reconcile(self, limit, progress)
 
     async def areconcile(self, *, limit: int = 1000, progress: care.Progress | None = None) -> Reconciled:
         """Like ``reconcile``, from async code; ``progress`` is told how many of how many calls were looked at."""
-        await asyncio.to_thread(self._bring_spill)
+        await asyncio.to_thread(self.floor.bring)
         return await care.areconcile(self, limit, progress)
 
     def resolve(
@@ -262,9 +265,6 @@ class Guard:
         return care.look(self, operation_id)
 
     # --- chores and end --------------------------------------------------------------------
-
-    def _bring_spill(self) -> None:
-        self.floor.spill.drain(self.journal.perform)
 
     def _keep_breakers(self) -> None:
         now = self.floor.now()
@@ -324,7 +324,7 @@ def _opened(journal: str | Journal | None, **options: Any) -> Any:
         return open_journal(journal, **options)
     from settled.api.opening import MemorySpill  # noqa: PLC0415
 
-    return journal, MemorySpill()
+    return journal, getattr(journal, "spill", None) or MemorySpill()
 
 
 @overload

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -70,12 +71,14 @@ class Floor:
         self.presence = Presence()
         self.keeper = Keeper(journal, lease)
         self._lock = threading.Lock()
+        self._only_here: deque[Evidence] = deque()
 
     def forked(self) -> None:
         """In a forked child: hold no lease and wait for nobody; threads and locks of the parent are not ours."""
         self.presence = Presence()
         self.keeper.forked()
         self._lock = threading.Lock()
+        self._only_here = deque()
 
     def now(self) -> float:
         """Return the drivers' clock, seconds."""
@@ -151,12 +154,27 @@ class Floor:
                 binding.pools.refund(binding.tool, cost)
 
     def keep(self, evidence: Evidence) -> None:
-        """Keep what the journal could not take; the keeper brings it back as late evidence."""
+        """Keep what the journal could not take; the keeper brings it back as late evidence.
+
+        Where the spill file cannot take it either, this process remembers it as long as it lives.
+        """
         try:
             self.spill.keep(evidence)
         except OSError as error:
+            self._only_here.append(evidence)
             self.tell("spill_failed", None, operation_id=evidence.operation_id, error=str(error))
         self.keeper.wake()
+
+    def bring(self) -> None:
+        """Give the journal what it could not take before. Raises ``JournalError`` if it still cannot."""
+        while self._only_here:
+            self._take(self._only_here[0])  # safe to take twice
+            self._only_here.popleft()
+        self.spill.drain(self._take)
+
+    def _take(self, evidence: Evidence) -> None:
+        self.journal.perform(evidence)
+        self.presence.wake(evidence.operation_id)
 
     def late(self, binding: Binding, call: Call, no: int, ended: Ended) -> None:
         """Record the answer of an attempt that its caller had left."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from settled.journals.sqlite.file import JournalFile
 
 
-def check(connection: sqlite3.Connection, file: JournalFile) -> Report:
+def check(connection: sqlite3.Connection, file: JournalFile, spill: str) -> Report:
     """Look at settings, size, and integrity of the file; say what is wrong and what to do."""
     facts: dict[str, Any] = {
         "journal": file.path,
@@ -25,7 +25,7 @@ def check(connection: sqlite3.Connection, file: JournalFile) -> Report:
         "sqlite": sqlite3.sqlite_version,
         "bytes": _size(file.path),
         "wal_bytes": _size(f"{file.path}-wal"),
-        "spill_bytes": _size(f"{file.path}-spill"),
+        "spill_bytes": _size(spill),
         "commits": connection.execute("SELECT commits FROM meta").fetchone()[0],
     }
     problems = _damage(connection)
@@ -35,7 +35,7 @@ def check(connection: sqlite3.Connection, file: JournalFile) -> Report:
     if file.synchronous == "NORMAL":
         facts["durability"] = "a power cut may lose the last commits (synchronous=NORMAL)"
     if facts["spill_bytes"]:
-        problems.append(f"evidence waits in {file.path}-spill: it is taken over when a guard opens or reconciles")
+        problems.append(f"evidence waits in {spill}: it is taken over when a guard opens or reconciles")
     return Report(ok=not problems, facts=facts, problems=problems)
 
 

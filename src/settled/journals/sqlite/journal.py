@@ -54,6 +54,8 @@ class SqliteJournal:
         busy_timeout: Seconds to wait for the lock that another process holds.
         journal_id: The identity that the journal must have; then none is created.
         must_exist: Refuse to create one.
+        spill: Where evidence goes that the file cannot take: beside it by default. On another disk it
+            survives a full one.
 
     Raises:
         JournalError: It cannot be opened, or it is not the journal that was in use at ``path``.
@@ -70,8 +72,10 @@ class SqliteJournal:
         busy_timeout: float = 5.0,
         journal_id: str | None = None,
         must_exist: bool = False,
+        spill: str | os.PathLike[str] | None = None,
     ) -> None:
         self._file = JournalFile(os.fspath(path), synchronous=synchronous, busy_timeout=busy_timeout)
+        self.spill = FileSpill(f"{self._file.path}-spill" if spill is None else spill)
         self._clock = clock
         self._transactions = Transactions(self._file, clock)
         self._commit = GroupCommit(self._transactions.run, self._file.closed_error)
@@ -197,7 +201,7 @@ class SqliteJournal:
         """Look at health and settings: schema, durability, integrity, size."""
         self._mind_forks()
         with self._file.reader() as connection:
-            return care.check(connection, self._file)
+            return care.check(connection, self._file, self.spill.path)
 
     def compact(self, *, vacuum: bool = False) -> None:
         """Fold the write-ahead log into the file and empty it, so that what was erased is in neither.
@@ -260,7 +264,7 @@ def open_sqlite(url: str, **options: Any) -> tuple[SqliteJournal, FileSpill]:
     if parts.scheme != "sqlite" or parts.netloc or len(parts.path) < 2:  # noqa: PLR2004 - a slash and a name
         raise JournalError(f"{url!r} is no SQLite address: write sqlite:///agent.db, or sqlite:////data/agent.db")
     journal = SqliteJournal(unquote(parts.path[1:]), **{**_from_query(url, parts.query), **options})
-    return journal, FileSpill(f"{journal.path}-spill")
+    return journal, journal.spill
 
 
 def _from_query(url: str, query: str) -> dict[str, Any]:
@@ -268,6 +272,7 @@ def _from_query(url: str, query: str) -> dict[str, Any]:
         "synchronous": str.upper,
         "busy_timeout": float,
         "journal_id": str,
+        "spill": str,
         "must_exist": lambda text: {"true": True, "1": True, "false": False, "0": False}[text.lower()],
     }
     try:
