@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import pytest
 
 import settled
 from settled.api.options import Options, ToolOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.fixture

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import httpx
 import pytest
 from cryptography.fernet import Fernet
 
 import settled
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PLANTED = ("p4ss-SECRET", "SECRET-abc", "SECRET-bearer-0123456789", "SECRET-in-url", "dXNlcjpTRUNSRVQtYmFzaWM=")
 

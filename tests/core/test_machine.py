@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import pytest
 
 from settled.core import codec
-from settled.core.answer import Answer
-from settled.core.ask import Ask
 from settled.core.backoff import Backoff
 from settled.core.budget import RetryBudget
 from settled.core.claim import Claim
@@ -48,8 +45,13 @@ from settled.core.progress import Begin, Charge, Close, End
 from settled.core.runs import EnterRun
 from settled.core.states import State
 from settled.errors import JournalError, NotExecuted, PartlyDone
-from settled.journals.memory import MemoryJournal
 from tests.core.build import Clock, ask, at, attempt, call, journal
+
+if TYPE_CHECKING:
+    from settled.journals.memory import MemoryJournal
+    from settled.core.ask import Ask
+    from settled.core.answer import Answer
+    from collections.abc import Sequence
 
 LOST = ConnectionResetError("reset")
 REFUSED = NotExecuted("no")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from settled.core import codec
+from settled.core.budget import RetryBudget
 from settled.core.call import Call
 from settled.core.claim import Claim
 from settled.core.expiry import Expire
@@ -16,7 +17,6 @@ from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, Fenced
 from settled.core.runs import EnterRun
 from settled.core.settling import Adopt, Over, Refused, Resolve, Settle
 from settled.core.states import FINAL, State
-from settled.core.budget import RetryBudget
 from settled.journals.audit import broken_chains
 from tests.core.build import BUSY, LOST, ME, OTHER, REFUSED, SOME, UNREADABLE, ask, at, attempt, call, journal
 
@@ -411,10 +411,10 @@ def test_the_wait_for_proof_starts_when_an_attempt_is_seen_over_and_not_again() 
     assert seen is not None
     assert seen.attempts[0].over == at(20)
     rows = len(store.books.rows)
-    store._clock.moment = at(25)  # noqa: SLF001 - the clock is the test's
+    store._clock.moment = at(25)
     assert store.perform(Over("op_1", [1])) == seen
     assert len(store.books.rows) == rows
-    store._clock.moment = at(3, boot="boot-2")  # noqa: SLF001 - the clock is the test's
+    store._clock.moment = at(3, boot="boot-2")
     anew = store.perform(Over("op_1", [1]))
     assert anew is not None
     assert anew.attempts[0].over == at(3, boot="boot-2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
@@ -156,7 +157,15 @@ def _secret_result(tool: Tool[Any, Any]) -> bool:
 
 def plain(value: Any) -> Any:
     """Return a decoded value as JSON can hold it, for people to read: not to be decoded again."""
-    return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="strings", fallback=repr)
+    return _finite(to_jsonable_python(value, bytes_mode="base64", fallback=repr))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not isfinite(value):
+        return repr(value)
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return {name: _finite(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 def of_breaker(name: str, snapshot: Mapping[str, Any]) -> Facts:

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, overload
 
 from settled.api import care, making
 from settled.api.bound import BoundCall
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from settled.api.result import Result
     from settled.api.tool import AsyncTool, Declare
     from settled.core.ask import Ask
+    from settled.core.breaker import Snapshot
     from settled.core.settling import Verdict
     from settled.ports import Journal, Sink
 
@@ -146,8 +147,19 @@ class Guard:
     def _make_breakers(self, tool: Tool[Any, Any]) -> tuple[Breaker, ...]:
         policy = tool.checked.options.breaker
         chosen = BreakerPolicy() if policy == "default" else policy
-        own = () if chosen is None else (Breaker(f"tool:{tool.name}", chosen),)
+        own = () if chosen is None else (self._restored(Breaker(f"tool:{tool.name}", chosen)),)
         return own if self._own_breaker is None else (*own, self._own_breaker)
+
+    def _restored(self, breaker: Breaker) -> Breaker:
+        """A breaker goes on where the last process (or another one) kept it."""
+        self._resets[breaker.name] = self.journal.save_breakers({}).get(breaker.name, 0)
+        kept = self.journal.breakers().get(breaker.name)
+        if kept is not None:
+            passed = max(0.0, self.journal.now().wall - kept["at"])
+            aged = [(age + passed, failed) for age, failed in kept["outcomes"]]
+            snapshot = {**kept, "wait": max(0.0, kept["wait"] - passed), "outcomes": aged}
+            breaker.restore(cast("Snapshot", snapshot), self.floor.now())
+        return breaker
 
     def pools_of(self, tool: Tool[Any, Any]) -> Pools:
         """Return the retry pools of this process that a call of ``tool`` draws on."""
@@ -271,9 +283,10 @@ class Guard:
         breakers = {b.name: b for each in list(self._breakers.values()) for b in each}
         if not breakers:
             return
-        resets = self.journal.save_breakers({name: dict(b.snapshot(now)) for name, b in breakers.items()})
+        at = self.journal.now().wall
+        resets = self.journal.save_breakers({name: {**b.snapshot(now), "at": at} for name, b in breakers.items()})
         for name, count in resets.items():
-            if name in breakers and self._resets.get(name, count) != count:
+            if name in breakers and self._resets.get(name, 0) != count:
                 breakers[name].reset()
             self._resets[name] = count
 

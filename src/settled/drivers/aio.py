@@ -53,7 +53,7 @@ async def make(life: Life, binding: Binding, floor: Floor) -> Answer:
     hand = Hand(binding, floor)
     if life.ask is None:
         return await drive(life.run(), hand)
-    task = asyncio.get_running_loop().create_task(drive(life.run(), hand))
+    task = asyncio.get_running_loop().create_task(_to_the_end(life, hand))
     _under_way.add(task)
     task.add_done_callback(_under_way.discard)
     try:
@@ -65,6 +65,14 @@ async def make(life: Life, binding: Binding, floor: Floor) -> Answer:
         raise
 
 
+async def _to_the_end(life: Life, hand: Hand) -> Answer:
+    try:
+        return await drive(life.run(), hand)
+    except asyncio.CancelledError:  # the loop is being closed: nobody will see this attempt's end
+        hand.cut_off()
+        raise
+
+
 def _retrieved(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         task.exception()  # the asker has gone; what went wrong is on record or in the spill
@@ -73,19 +81,25 @@ def _retrieved(task: asyncio.Task[Any]) -> None:
 class Hand:
     """Performs commands on the running event loop."""
 
-    __slots__ = ("abandoned", "attempt", "binding", "floor", "here")
+    __slots__ = ("abandoned", "attempt", "binding", "floor", "here", "running")
 
     def __init__(self, binding: Binding, floor: Floor) -> None:
         self.binding, self.floor = binding, floor
         self.here: str = ""
         self.abandoned = asyncio.Event()
         self.attempt: asyncio.Task[Any] | None = None
+        self.running: Invoke | None = None
 
     def abandon(self, *, cut: bool) -> None:
         """The asker has gone. ``cut``: the attempt changes nothing and need not run on."""
         self.abandoned.set()
         if cut and self.attempt is not None:
             self.attempt.cancel()
+
+    def cut_off(self) -> None:
+        """Put an attempt whose end will not be seen on record as one in doubt."""
+        if self.running is not None and self.running.call is not None:
+            self.floor.cut_off(self.running.call, self.running.no)
 
     async def perform(self, command: Command) -> Event:
         """Perform one command."""
@@ -122,11 +136,14 @@ class Hand:
         if not self.here:
             self.here = operation_id
             self.floor.presence.enter(operation_id)
+        self.running = command
         self.floor.keeper.hold(operation_id, command.call.epoch, command.timeout)
         try:
-            return await (self._tasked(command) if self.binding.is_async else self._threaded(command))
+            ended = await (self._tasked(command) if self.binding.is_async else self._threaded(command))
         finally:
             self.floor.keeper.let_go(operation_id)
+        self.running = None
+        return ended
 
     async def _inline(self, command: Invoke) -> Ended:
         """Run an unrecorded async attempt in the asker's own task: cancelling one cancels the other."""

@@ -27,7 +27,10 @@ from settled.core.commands import (
     Woke,
 )
 from settled.core.late import Evidence
+from settled.core.model import Evidence as Proof
+from settled.core.model import Fault, FaultClass
 from settled.core.outcome import read
+from settled.core.progress import End
 from settled.drivers.keeper import Keeper
 from settled.drivers.presence import Presence
 from settled.errors import JournalError
@@ -185,6 +188,14 @@ class Floor:
         except JournalError:
             self.keep(evidence)
         self.presence.wake(call.operation_id)
+
+    def cut_off(self, call: Call, no: int) -> None:
+        """Record that an attempt was left behind when its event loop closed; it may still have its effect."""
+        fault = Fault(FaultClass.UNKNOWN, Proof.MAYBE, "loop_closed")
+        try:
+            self.journal.perform(End(call.operation_id, call.attempts[-1].epoch, no, fault, over=False))
+        except JournalError as error:
+            self.tell("journal_failed", call, error=str(error))  # the lease ends, and finds it in doubt
 
     def tell(self, event: str, call: Call | None, **facts: object) -> None:
         """Tell the sinks; one that raises is left out of it."""

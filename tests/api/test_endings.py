@@ -1,0 +1,106 @@
+"""What is left behind when a loop closes, a guard closes, a process starts again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+import settled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_loop_that_closes_over_a_write_leaves_it_unknown_in_the_queue() -> None:
+    with settled.Guard("memory://") as guard:
+
+        @guard.tool(effect="write")
+        async def act() -> None:
+            await asyncio.sleep(30)
+
+        async def main() -> None:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(act.acall(), 0.05)
+
+        asyncio.run(main())
+        [call] = guard.journal.books.calls.values()  # type: ignore[attr-defined]  # a journal in memory
+        result = guard.look(call.operation_id)
+        assert result is not None
+        assert (result.status, result.reason) == ("unknown", "loop_closed")
+
+
+def test_a_cancelled_read_is_cut() -> None:
+    with settled.Guard("memory://") as guard:
+        ended: list[str] = []
+
+        @guard.tool(effect="read")
+        async def look() -> None:
+            try:
+                await asyncio.sleep(30)
+            finally:
+                ended.append("cut")
+
+        async def main() -> None:
+            async with guard.run("r"):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(look.acall(), 0.05)
+                await asyncio.sleep(0.05)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(look.acall(), 0.05)
+            assert ended == ["cut", "cut"]
+
+        asyncio.run(main())
+
+
+def test_an_open_breaker_stays_open_in_the_next_process(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path}/j.db"
+    policy = settled.BreakerPolicy.static(failures=2, cooldown=60)
+
+    def declare(guard: settled.Guard) -> settled.Tool[[], None]:
+        def sick() -> None:
+            raise httpx.ReadTimeout("sick")
+
+        tool: settled.Tool[[], None] = guard.tool(effect="write", breaker=policy)(sick)
+        return tool
+
+    with settled.Guard(address) as guard:
+        tool = declare(guard)
+        for n in range(2):
+            assert tool.options(key=f"k{n}").call().status == "unknown"
+        guard._keep_breakers()
+    with settled.Guard(address) as guard:
+        tool = declare(guard)
+        result = tool.options(key="k3").call()
+        assert result.reason == "breaker_open"
+        assert result.retry_after is not None
+        assert 0 < result.retry_after <= 72
+        guard._keep_breakers()
+        assert guard.journal.reset_breakers() == ["tool:sick"]
+        guard._keep_breakers()
+        assert tool.options(key="k3").call().status == "unknown"
+
+
+def test_a_guard_that_is_closed_twice_and_used_after(tmp_path: Path) -> None:
+    guard = settled.Guard(f"sqlite:///{tmp_path}/j.db")
+    tool = guard.tool(effect="write")(lambda: 1)
+    assert tool() == 1
+    guard.close()
+    guard.close()
+    with pytest.raises(settled.JournalError):
+        tool()
+
+
+def test_the_log_is_sealed_by_the_guards_own_thread(tmp_path: Path) -> None:
+    with settled.Guard(f"sqlite:///{tmp_path}/j.db") as guard:
+        guard.tool(effect="write", name="act")(lambda: 1)()
+        for _ in range(200):
+            if guard.journal.head():
+                break
+            time.sleep(0.05)
+        head = guard.journal.head()
+        assert head
+        assert guard.journal.verify(head).ok
