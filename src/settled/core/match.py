@@ -123,8 +123,7 @@ def _candidate(books: Books, ask: Ask, entry: Entry) -> Match | None:
     if not entry.earlier:
         return None
     likes = books.alike(ask.scope, ask.lane, ask.tool, ask.identity, entry.earlier)
-    mine = ask.sibling
-    usable = [c for c in likes if entry.free(c, ask.words) and entry.reserved.get(c.operation_id, mine) == mine]
+    usable = [c for c in likes if entry.free(c, ask.words) and not _for_other_sibling(c, ask, entry)]
     best = min(usable, key=lambda c: preference(c, ask), default=None)
     return Match(best, like=True) if best else None
 
@@ -152,6 +151,11 @@ def _not_told_of(books: Books, ask: Ask, entry: Entry) -> Untold | None:
 def _open_calls(books: Books, entry: Entry) -> Iterable[Call]:
     calls = (books.by_id(operation_id) for operation_id in entry.open if not entry.awaited(operation_id))
     return [call for call in calls if call is not None]
+
+
+def _for_other_sibling(call: Call, ask: Ask, entry: Entry) -> bool:
+    """Whether it is kept for another call of this message. When that message is over it is anybody's again."""
+    return _for_sibling(call, ask, entry) and entry.reserved[call.operation_id] != ask.sibling
 
 
 def _for_sibling(call: Call, ask: Ask, entry: Entry) -> bool:
