@@ -94,7 +94,14 @@ def make_ask(process: Process, intent: Intent, words: Words, place: Place, spot:
     )
 
 
-def call(process: Process, intent: Intent, ask: Ask, charge: Charge | None = None) -> Steps[Answer | None]:
+class Told(NamedTuple):
+    """What an asker was told; ``own``: by an attempt made for it."""
+
+    answer: Answer
+    own: bool
+
+
+def call(process: Process, intent: Intent, ask: Ask, charge: Charge | None = None) -> Steps[Told | None]:
     """Make one call; ``None``: the asker was cancelled, or the journal failed before."""
     sim = process.sim
     within = sim.dice.choice(sim.profile.deadlines)
@@ -112,7 +119,8 @@ def call(process: Process, intent: Intent, ask: Ask, charge: Charge | None = Non
     sim.oracle.note("asker of", ask.operation_id, intent.intention, "words", ask.words, "step", ask.step, ask.message)
     if answer is not None:
         sim.oracle.answered(answer)
-    return answer
+        return Told(answer, own=life.made > 0)
+    return None
 
 
 def _driven(process: Process, intent: Intent, life: Life) -> Steps[Answer | None]:
@@ -143,16 +151,16 @@ class Mind:
         """Whether it is still to be asked for."""
         return id(intent) not in self.outcome
 
-    def hear(self, intent: Intent, ask: Ask, answer: Answer | None) -> Call | None:
+    def hear(self, intent: Intent, ask: Ask, told: Told | None) -> Call | None:
         """Take in one answer. Returns the call that is known to be another intent's, if it is."""
-        if answer is None:
+        if told is None:
             return None
+        answer, known = told.answer, told.answer.call
         if answer.status in ("rejected", "conflict"):
-            for known in answer.earlier if answer.status == "rejected" else ():
-                self.recognise(known)
+            for earlier in answer.earlier if answer.status == "rejected" else ():
+                self.recognise(earlier)
             return None
-        known = answer.call
-        if known is None or self._mine(intent, known):
+        if known is None or self._mine(intent, known, own=told.own):
             self.outcome[id(intent)] = answer.status
             if known is not None:
                 self.credit[known.operation_id] = intent
@@ -162,9 +170,15 @@ class Mind:
         self.recognise(known)
         return known
 
-    def _mine(self, intent: Intent, known: Call) -> bool:
-        credited = self.credit.get(known.operation_id)
-        return credited is intent or (credited is None and self.sim.truth_of(known) == intent.intention)
+    def _mine(self, intent: Intent, known: Call, *, own: bool) -> bool:
+        holder = self.credit.get(known.operation_id)
+        if self.sim.truth_of(known) != intent.intention:
+            return False
+        if holder is None or holder is intent:
+            return True
+        if own and self.outcome.get(id(holder)) == "succeeded":
+            del self.outcome[id(holder)]  # it was answered by likeness; this asker has made the call itself
+        return own
 
     def recognise(self, known: Call) -> None:
         """See in a list of earlier calls what oneself has meant by them."""
@@ -320,10 +334,10 @@ class Errand:
             ]
             asks = [replace(a, despite=despite.get(id(i), frozenset())) for i, a in zip(left, asks, strict=True)]
             answers = yield from self._at_once(process, place, left, asks)
-            if answers is None or any(a and a.reason == "superseded" for a in answers):
+            if answers is None or any(told and told.answer.reason == "superseded" for told in answers):
                 return False
-            heard = sorted(zip(left, asks, answers, strict=True), key=lambda one: one[2] is not None and bool(one[2].earlier))
-            for intent, ask, answer in heard:  # lists of earlier calls last: who has its own answer needs none of them
+            heard = sorted(zip(left, asks, answers, strict=True), key=_lists_last)
+            for intent, ask, answer in heard:
                 another = mind.hear(intent, ask, answer)
                 if another is not None and not self.by_model:
                     despite[id(intent)] = despite.get(id(intent), frozenset()) | {another.operation_id}
@@ -356,7 +370,7 @@ class Errand:
 
     def _at_once(
         self, process: Process, place: Place, intents: list[Intent], asks: list[Ask]
-    ) -> Steps[list[Answer | None] | None]:
+    ) -> Steps[list[Told | None] | None]:
         try:
             if len(asks) > 1:
                 yield from transact(process, Reserve(asks))
@@ -370,6 +384,12 @@ class Errand:
         for task in tasks:
             yield Until(task.done)
         return [task.done.value for task in tasks]
+
+
+def _lists_last(heard: tuple[Intent, Ask, Told | None]) -> int:
+    """First one's own attempts, then answers of earlier calls, last the lists of such."""
+    told = heard[2]
+    return 0 if told is None or told.own else 2 if told.answer.earlier else 1
 
 
 @dataclass(slots=True)
@@ -399,11 +419,11 @@ class Loner:
             # a key of its own each time: the library cannot know that it is meant to be the same
             self.sim.oracle.intended[intent.intention] = 1 if keyed else again + 1
             ask = make_ask(process, intent, Words(intent.who, intent.what), Place(), Spot(self.step))
-            answer = yield from call(process, intent, ask)
-            if answer is not None:
-                self._check(answer)
-                self.outcome = answer.status
-            if self.outcome in ("succeeded", "failed", "conflict") or (answer is None and not keyed):
+            told = yield from call(process, intent, ask)
+            if told is not None:
+                self._check(told.answer)
+                self.outcome = told.answer.status
+            if self.outcome in ("succeeded", "failed", "conflict") or (told is None and not keyed):
                 return
             yield self.sim.dice.uniform(0.0, 30.0)
 

@@ -198,12 +198,11 @@ class Hand:
             self.process.breaker(self.tool).record(ticket, verdict, self._at, self.sim.dice.random())
 
     def _spend(self, cost: float) -> str:
-        if cost <= 0:
-            return ""
         pool = self.process.pool(self.tool)
-        if not pool.grants(cost):
+        if cost > 0 and not pool.grants(cost):
             return "retry_budget:process"
-        pool.debit(cost)
+        if cost > 0:
+            pool.debit(cost)
         self.sim.oracle.spent(self, cost)
         return ""
 
@@ -231,7 +230,7 @@ class Hand:
         if self._gone:
             return self._ended(Raised(Cancelled(), not_sent=True), abandoned=True)
         self.sim.oracle.invoked(self, command)
-        if self.life is not None and self.life.made == 1:
+        if command.first:
             self.process.pool(self.tool).first_attempt()
         if command.call is not None:
             self._hold(command)

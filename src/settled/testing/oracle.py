@@ -36,7 +36,7 @@ class Asker:
     spent: float = 0.0
     shut: bool = False
     owed: float = 0.0
-    """Spent for a repeat that was not made yet."""
+    """Spent for the next attempt."""
 
 
 @dataclass(slots=True)
@@ -89,8 +89,8 @@ class Oracle:
         self.facts["shut"] += 1
 
     def spent(self, hand: Hand, cost: float) -> None:
-        """The process's pool paid."""
-        self.askers[hand.no].owed += cost
+        """The process's pool paid for the next attempt."""
+        self.askers[hand.no].owed = cost
 
     def refunded(self, hand: Hand, cost: float) -> None:
         """It got it back."""
