@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Literal, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
 import pytest
@@ -130,7 +130,7 @@ def test_the_error_that_is_raised_carries_the_result(
         act.options(within=5)()
     assert raised.value.result.status == status
     assert raised.value.result.operation_id in str(raised.value)
-    copy = pickle.loads(pickle.dumps(raised.value))  # noqa: S301 - our own bytes
+    copy = pickle.loads(pickle.dumps(raised.value))
     assert type(copy) is kind
     assert copy.result == raised.value.result
 
@@ -148,25 +148,22 @@ def test_what_was_done_in_part_is_in_the_value(guard: settled.Guard) -> None:
 def test_executed_is_a_success_whatever_path_led_there(guard: settled.Guard) -> None:
     @guard.tool(effect="write")
     def act() -> str:
-        try:
-            raise TimeoutError
-        except TimeoutError:
-            raise settled.Executed("found") from None
+        raise settled.Executed("found") from TimeoutError()
 
     assert act() == "found"
 
 
-class CardDeclined(Exception):
+class CardDeclinedError(Exception):
     pass
 
 
 def test_a_tools_own_exception_can_prove_that_nothing_happened(guard: settled.Guard) -> None:
-    @guard.tool(effect="write", not_executed=CardDeclined)
+    @guard.tool(effect="write", not_executed=CardDeclinedError)
     def pay() -> None:
-        raise CardDeclined("no money")
+        raise CardDeclinedError("no money")
 
     result = pay.call()
-    assert (result.status, result.reason, result.next) == ("failed", "CardDeclined", "give_up")
+    assert (result.status, result.reason, result.next) == ("failed", "CardDeclinedError", "give_up")
 
 
 def test_invalid_arguments_are_neither_recorded_nor_executed(guard: settled.Guard) -> None:

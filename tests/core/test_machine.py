@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -48,10 +48,11 @@ from settled.errors import JournalError, NotExecuted, PartlyDone
 from tests.core.build import Clock, ask, at, attempt, call, journal
 
 if TYPE_CHECKING:
-    from settled.journals.memory import MemoryJournal
-    from settled.core.ask import Ask
-    from settled.core.answer import Answer
     from collections.abc import Sequence
+
+    from settled.core.answer import Answer
+    from settled.core.ask import Ask
+    from settled.journals.memory import MemoryJournal
 
 LOST = ConnectionResetError("reset")
 REFUSED = NotExecuted("no")

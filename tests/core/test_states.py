@@ -60,6 +60,6 @@ def test_final_states_are_left_only_by_expiry_and_undoing() -> None:
 def test_nothing_leads_back_from_a_settled_call_to_doubt() -> None:
     into_doubt = {state for state, row in TABLE.items() if Event.DOUBT in row}
     assert into_doubt == {State.PROCESSING}
-    assert UNSETTLED == {State.PROCESSING, State.UNKNOWN}
+    assert {State.PROCESSING, State.UNKNOWN} == UNSETTLED
     assert State.NOT_DONE not in MAY_HAVE_EFFECT
     assert State.FAILED not in MAY_HAVE_EFFECT
