@@ -6,10 +6,12 @@ import asyncio
 import json
 import random
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import settled
 from settled.core import codec
+from settled.core.runs import scope_of_run
 from settled.core.states import State
 from settled.demo.agent import Orders, Report, Reporter, die_with_parent, journal_of, lines, work
 from settled.demo.books import mark_in
@@ -27,6 +29,7 @@ LEASE = 1.5
 """Seconds until a killed agent's calls are taken over."""
 SHORT_BREAK = settled.BreakerPolicy(cooldown=0.5, longest_cooldown=1.0)
 """The demo's shop fails more often than any shop should: it is left alone for a moment only."""
+OPEN = (State.UNKNOWN, State.PROCESSING)
 Answer = dict[str, Any]
 
 
@@ -160,16 +163,33 @@ def _report_of(run_id: str, entry: int, call: Call, added: float | None) -> Repo
     )
 
 
+async def ask_again(guard: settled.Guard, plan: RunPlan) -> None:
+    """Ask for each call of a run that is still open, in the words under which it is on record.
+
+    A model that has put it in other words since never comes back to it.
+    """
+    open_calls = guard.journal.find(CallQuery(states=OPEN, scope=scope_of_run(guard.tenant, plan.run_id), limit=1000))
+    if open_calls:
+        async with guard.run(plan.run_id):
+            for call in open_calls:
+                await guard.adispatch(call.tool, arguments_of(guard, call), step=call.step)
+
+
+def arguments_of(guard: settled.Guard, call: Recorded) -> dict[str, Any]:
+    """Return a call's arguments as they are on record."""
+    arguments: dict[str, Any] = codec.loads(guard.vault.unlock(call.arguments))
+    return arguments
+
+
 def facts_of(guard: settled.Guard) -> dict[str, Any]:
     """Return what the journal knows in the end: how many calls a probe helped, and the attempts behind each doubt."""
     calls = guard.journal.find(CallQuery(limit=100_000))
     probed = [call for call in calls if any(row.detail == "probe" for row in guard.journal.log(call.operation_id))]
-    left = [call for call in calls if call.state in (State.UNKNOWN, State.PROCESSING)]
+    left = [call for call in calls if call.state in OPEN]
     return {"recorded": len(calls), "by_probe": len(probed), "left": [_doubt_of(guard, call) for call in left]}
 
 
 def _doubt_of(guard: settled.Guard, call: Recorded) -> dict[str, Any]:
-    arguments = codec.loads(guard.vault.unlock(call.arguments))
     attempts = [
         {
             "begun": a.begun.wall,
@@ -184,7 +204,7 @@ def _doubt_of(guard: settled.Guard, call: Recorded) -> dict[str, Any]:
         "tool": call.tool,
         "effect": call.terms.effect.value,
         "probed": call.terms.probed,
-        "mark": mark_in(json.dumps(arguments)),
+        "mark": mark_in(json.dumps(arguments_of(guard, call))),
         "attempts": attempts,
     }
 
@@ -200,6 +220,7 @@ async def main(orders: Orders) -> None:
         else:
             await guard.areconcile()
             await work(orders.plan(), agent.settle)
+            await work(orders.plan(), partial(ask_again, guard))
             (orders.folder / "facts.json").write_text(json.dumps(facts_of(guard)))
     await shop.close()
 

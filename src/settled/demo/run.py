@@ -49,6 +49,8 @@ class Process:
                 start_new_session=True,  # Ctrl-C is for the driver, which then stops all it started
             )
         self.pid = self._process.pid
+        with (folder / "pids").open("a") as pids:
+            pids.write(f"{self.pid}\n")
         self._orders, self._words = cast("IO[str]", self._process.stdin), cast("IO[str]", self._process.stdout)
 
     def order(self, line: str) -> None:
@@ -138,7 +140,8 @@ class Session:
                 raise DemoFailed(f"{self.kind} was started {_STARTS} times without an end")
         if self.kind == "guarded":
             shop.order("calm")  # so that the tools' evidence can be had
-            self._let_work(shop, url, settle=True)
+            while not self._let_work(shop, url, settle=True):
+                pass
         shop.order("finish")
         if shop.wait() != 0:
             raise DemoFailed(shop.complain())

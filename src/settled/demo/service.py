@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from settled.demo.faults import Moment
 
-DRAWN: Callable[[int, str, int], Fault] = draw
 _POLL = 0.05
 _LONGEST_HOLD = 5.0
 _LONGEST_GOODBYE = 5.0
@@ -65,8 +64,10 @@ class Kills:
 class Front:
     """Everything between the socket and the desk: counts, faults, kills."""
 
-    def __init__(self, seed: int, desk: Desk, log: FaultLog, kills: Kills, requests: Path) -> None:
-        self.seed, self.desk, self.log, self.kills = seed, desk, log, kills
+    def __init__(
+        self, weather: Callable[[str, int], Fault], desk: Desk, log: FaultLog, kills: Kills, requests: Path
+    ) -> None:
+        self.weather, self.desk, self.log, self.kills = weather, desk, log, kills
         self.calm = False
         self.refuse = threading.Event()
         self._seen: Counter[str] = Counter()
@@ -79,7 +80,7 @@ class Front:
         with self._lock:
             no = self._seen[name]
             self._seen[name] += 1
-        fault = CALM if self.calm else DRAWN(self.seed, name, no)
+        fault = CALM if self.calm else self.weather(name, no)
         self._requests.write(json.dumps({"method": request.method, "path": request.path, "mark": request.mark}) + "\n")
         return fault
 
@@ -262,7 +263,8 @@ def main(folder: Path) -> None:
             print(json.dumps(event), flush=True)  # noqa: T201 - its way of speaking to the driver
 
     books, log = Books(folder / "books.db"), FaultLog(folder / "faults.jsonl")
-    front = Front(config["seed"], Desk(books), log, Kills(config["kills"], tell), folder / "requests.jsonl")
+    weather = partial(draw, config["seed"])
+    front = Front(weather, Desk(books), log, Kills(config["kills"], tell), folder / "requests.jsonl")
     door = Door(front)
     tell({"port": door.port})
     obey(sys.stdin, front)
