@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from settled.core.budget import RetryBudget
     from settled.core.call import Call
     from settled.testing.loop import Steps
-    from settled.testing.simulate import Simulation
+    from settled.testing.simulation import Simulation
     from settled.testing.workers import Process
     from settled.testing.world import Intention
 

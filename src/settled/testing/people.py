@@ -16,7 +16,7 @@ from settled.testing.tools import TOOLS
 if TYPE_CHECKING:
     from settled.core.call import Call
     from settled.testing.loop import Steps
-    from settled.testing.simulate import Simulation
+    from settled.testing.simulation import Simulation
     from settled.testing.workers import Process
 
 QUERY = CallQuery(states=(State.UNKNOWN,), limit=10_000)

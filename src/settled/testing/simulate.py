@@ -1,66 +1,31 @@
-"""One seed, one world: who works in it, what goes wrong, and the oracle's verdict in the end."""
+"""Play seeded worlds and let the oracle judge: ``python -m settled.testing.simulate --seeds 1000000 --jobs 2``."""
 
 from __future__ import annotations
 
+import argparse
+import json
+import sys
+import time
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from random import Random
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from settled.core.budget import RetryBudget
 from settled.core.states import State
-from settled.errors import JournalError
-from settled.testing.agents import Errand, Loner, Place, Spot, call, make_ask
-from settled.testing.loop import Clock, Host, Loop, NeverRests
-from settled.testing.oracle import Oracle
-from settled.testing.people import QUERY, now_and_then, person, reconcile
-from settled.testing.plans import VARIATIONS, Intent, Words
-from settled.testing.shaky import ShakyJournal
-from settled.testing.tools import TOOLS
-from settled.testing.workers import Process
-from settled.testing.world import World
+from settled.testing.profiles import PROFILES, Profile
+from settled.testing.simulation import Simulation
 
 if TYPE_CHECKING:
-    from settled.core.books import Transition
-    from settled.core.call import Call
-    from settled.core.model import Owner
-    from settled.testing.loop import Steps
-    from settled.testing.tools import ToolSpec
-    from settled.testing.world import Intention
+    from collections.abc import Iterable, Iterator, Sequence
 
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """What kind of world it is. Rates are per step, times in seconds."""
-
-    name: str = "plain"
-    weather: str = "plain"
-    tools: tuple[str, ...] = tuple(TOOLS)
-    crash: float = 0.0
-    pause: float = 0.0
-    cancel: float = 0.0
-    journal_faults: float = 0.0
-    outages: int = 0
-    jumps: int = 0
-    reboots: int = 0
-    spaces: tuple[str, ...] = ("host",)
-    people: int = 0
-    reconcilers: int = 1
-    errands: int = 2
-    loners: int = 2
-    workers: int = 2
-    models: float = 0.5
-    lease: float = 15.0
-    pool: float = 10.0
-    entries: int = 4
-    deadlines: tuple[float | None, ...] = (None,)
-    budgets: tuple[RetryBudget | None, ...] = (None,)
-    ends: float = 400.0
+CHUNK = 50
+"""Worlds that one job plays at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the oracle found in one world."""
+    """What the oracle found in one world. ``facts`` counts what happened there and is no violation."""
 
     seed: int
     profile: str
@@ -73,206 +38,118 @@ class Verdict:
         return not self.violations
 
 
-class Simulation:
-    """One world with everything in it."""
-
-    def __init__(self, seed: int, profile: Profile) -> None:
-        self.seed, self.profile = seed, profile
-        self.dice = Random(f"{profile.name}/{seed}")  # noqa: S311 - a world must be the same each time
-        self.loop = Loop()
-        self.clock = Clock(self.loop)
-        self.world = World(self.loop, self.dice, profile.weather)
-        self.oracle = Oracle(self.world, self.loop)
-        self.world.note = self.oracle.note
-        self.journal = ShakyJournal(self.clock, self.loop, self.dice, profile.journal_faults)
-        self.journal.watch = self.oracle.committed
-        self.spill: list = []
-        self.processes: list[Process] = []
-        self.outside = Host()
-        self._minted = 0
-        self.errands = [self._errand(i) for i in range(profile.errands)]
-        self.loners = [self._loner(i) for i in range(profile.loners)]
-
-    # --- what all use ----------------------------------------------------------------------
-
-    def mint(self, kind: str) -> str:
-        """Return a fresh id."""
-        self._minted += 1
-        return f"{kind}{self._minted}"
-
-    def dithering(self, tool: ToolSpec) -> float:
-        """Seconds until a tool's function sends: a thread may take its time."""
-        if tool.threaded and self.dice.random() < 0.2:
-            return self.dice.uniform(0.0, 2.0) * (tool.policy.timeout or 5.0)
-        return self.dice.uniform(0.0, 0.02)
-
-    def truth_of(self, known: Call) -> Intention | None:
-        """What a recorded call was made for."""
-        return self.oracle.truth.get(known.operation_id)
-
-    def lives(self, owner: Owner) -> bool:
-        """Whether a process lives."""
-        return any(p.alive and p.owner == owner for p in self.processes)
-
-    def some_process(self) -> Process:
-        """Return a living process, or a new one."""
-        living = [p for p in self.processes if p.alive and not p.steady]
-        if len(living) < self.profile.workers or self.dice.random() < 0.1:
-            return self.new_process(self.dice.choice(self.profile.spaces))
-        return self.dice.choice(living)
-
-    def new_process(self, space: str) -> Process:
-        """Start a process."""
-        process = Process(self, len(self.processes) + 1, space)
-        self.processes.append(process)
-        return process
-
-    def crash(self, process: Process) -> None:
-        """A process dies where it stands."""
-        process.alive = False
-        self.oracle.facts["crashes"] += 1
-
-    def tell_journal(self, transition: Transition[object]) -> None:
-        """A person's verdict: once, and not again if the journal fails."""
-        try:
-            self.journal.perform(transition)
-        except JournalError:
-            self.oracle.facts["verdict lost"] += 1
-
-    # --- the plot --------------------------------------------------------------------------
-
-    def _errand(self, no: int) -> Errand:
-        dice, by_model = self.dice, self.dice.random() < self.profile.models
-        return Errand(
-            self,
-            f"run{no}",
-            by_model=by_model,
-            variation=dice.choice(VARIATIONS) if by_model else "same",
-            turns=dice.choice((1, 1, 3)) if by_model else 1,
-            steps_given=not by_model and dice.random() < 0.3,
-            budget=dice.choice(self.profile.budgets),
-        )
-
-    def _loner(self, no: int) -> Loner:
-        dice = self.dice
-        kind = dice.choice(("business", "business", "step", "random"))
-        if kind == "business":
-            what = "w1" if dice.random() < 0.8 else "w2"
-            return Loner(self, Intent(TOOLS["order"], f"shared{no // 2}", what))
-        tool = TOOLS[dice.choice([name for name in self.profile.tools if not TOOLS[name].business])]
-        return Loner(self, Intent(tool, f"lone{no}", "w"), step=f"step{no}" if kind == "step" else "")
-
-    def _misfortunes(self) -> Steps[None]:
-        """Outages, jumps of the wall clock, reboots."""
-        profile, dice = self.profile, self.dice
-        todo = ["outage"] * profile.outages + ["jump"] * profile.jumps + ["reboot"] * profile.reboots
-        dice.shuffle(todo)
-        for what in todo:
-            yield dice.uniform(1.0, 100.0)
-            match what:
-                case "outage":
-                    self.journal.down_until = self.loop.now + dice.uniform(1.0, 40.0)
-                case "jump":
-                    self.clock.skew += dice.choice((-7200.0, -60.0, 60.0, 7200.0))
-                case _:
-                    for process in self.processes:
-                        process.alive = False
-                    self.clock.reboot()
-
-    def run(self) -> Verdict:
-        """Let everything happen, then let it land, settle what can be settled, and judge."""
-        start, profile = self.loop.start, self.profile
-        for one in (*self.errands, *self.loners):
-            start(one.supervise(), self.outside, self.dice.uniform(0.0, 5.0))
-        for _ in range(profile.people):
-            start(person(self), self.outside)
-        for _ in range(profile.reconcilers):
-            start(now_and_then(self), self.outside)
-        start(self._misfortunes(), self.outside)
-        try:
-            self.loop.run(profile.ends)
-            self._night()
-        except NeverRests:
-            self.oracle.object_to("the world did not come to rest")
-        return self._verdict()
-
-    def _night(self) -> None:
-        """Everybody has gone; what was sent lands; evidence can be had; each open call is asked again."""
-        self.outside.alive = False
-        for process in self.processes:
-            process.alive = False
-        self.journal.fault_rate, self.journal.down_until = 0.0, 0.0
-        self.world.weather, self.world.blind = "calm", 0.0
-        self.loop.run(self.loop.now + 100.0)
-        for space in self.profile.spaces:
-            janitor = self.new_process(space)
-            janitor.steady = True
-            self.loop.start(self._tidy(janitor), janitor)
-            self.loop.run(self.loop.now + 200.0)
-        self.oracle.judge(self.journal)
-        for errand in self.errands:
-            self.oracle.believed(errand.believed)
-        self.oracle.doubt(self.journal)
-
-    def _tidy(self, janitor: Process) -> Steps[None]:
-        yield self.profile.lease  # the keeper brings spilled evidence back
-        yield from reconcile(janitor, patience=60.0)
-        for known in self.journal.find(QUERY):
-            who, _, what = known.arguments.decode().partition("|")
-            intent = Intent(TOOLS[known.tool], *(self.truth_of(known) or ("", who, what))[1:])
-            ask = make_ask(janitor, intent, Words(who, what), Place(), Spot(), key=known.key)
-            yield from call(janitor, intent, ask)
-
-    def _verdict(self) -> Verdict:
-        facts = self.oracle.facts
-        facts["effects"] += len(self.world.effects)
-        facts["calls"] += len(self.journal.books.calls)
-        facts["unknown left"] += sum(c.state is State.UNKNOWN for c in self.journal.books.calls.values())
-        return Verdict(self.seed, self.profile.name, tuple(self.oracle.violations), facts)
-
-
-_BUDGETS = (None, RetryBudget(total=3), RetryBudget(total=6, per_tool={"pay": 1}))
-_NO_CLOCKED = tuple(name for name in TOOLS if name not in ("legacy", "pay"))
-"""Without the tools whose declared times a pause would break: what a process that hangs then does late is theirs."""
-PROFILES = {
-    profile.name: profile
-    for profile in (
-        Profile("calm", weather="calm"),
-        Profile("plain"),
-        Profile("storm", weather="storm", budgets=_BUDGETS, deadlines=(None, None, 3.0, 20.0), pool=2.0),
-        Profile("crashes", crash=0.01, workers=3),
-        Profile("pauses", crash=0.003, pause=0.01, tools=_NO_CLOCKED, workers=3),
-        Profile("journal", journal_faults=0.05, outages=3, crash=0.002),
-        Profile("cancelled", cancel=0.4, crash=0.003),
-        Profile("clocks", jumps=4, crash=0.01, tools=_NO_CLOCKED),
-        Profile("reboots", reboots=2, crash=0.005, tools=_NO_CLOCKED),
-        Profile("containers", spaces=("host", "box"), crash=0.01, workers=3),
-        Profile("people", people=2, crash=0.01, weather="storm"),
-        Profile("models", models=1.0, crash=0.015, errands=3),
-        Profile("programs", models=0.0, crash=0.015, errands=3),
-        Profile("crowd", errands=0, loners=6, crash=0.005, pause=0.003, workers=4, tools=_NO_CLOCKED),
-        Profile(
-            "chaos",
-            weather="storm",
-            crash=0.005,
-            pause=0.003,
-            cancel=0.1,
-            journal_faults=0.02,
-            outages=1,
-            jumps=1,
-            spaces=("host", "box"),
-            people=1,
-            tools=_NO_CLOCKED,
-            budgets=_BUDGETS,
-            deadlines=(None, None, 20.0),
-            workers=3,
-        ),
-    )
-}
+def profile_of(seed: int) -> str:
+    """Return the kind of world that a seed stands for by itself."""
+    return list(PROFILES)[seed % len(PROFILES)]
 
 
 def simulate(seed: int, profile: str | Profile | None = None) -> Verdict:
-    """Play the world of one seed. ``profile``: a name of ``PROFILES``, or one of your own; else drawn by the seed."""
-    names = list(PROFILES)
-    chosen = PROFILES[profile or names[seed % len(names)]] if not isinstance(profile, Profile) else profile
-    return Simulation(seed, chosen).run()
+    """Play the world of one seed.
+
+    ``profile``: a name of ``PROFILES``, or one of your own; by default the seed says which. The same seed and profile
+    always give the same world.
+    """
+    chosen = profile if isinstance(profile, Profile) else PROFILES[profile or profile_of(seed)]
+    simulation = Simulation(seed, chosen)
+    simulation.run()
+    return _verdict(simulation)
+
+
+def story(seed: int, profile: str | Profile | None = None) -> list[str]:
+    """Return what happened in the world of one seed, line by line, in the order of virtual time."""
+    chosen = profile if isinstance(profile, Profile) else PROFILES[profile or profile_of(seed)]
+    simulation = Simulation(seed, chosen)
+    simulation.oracle.story = lines = []
+    simulation.run()
+    return lines
+
+
+def _verdict(simulation: Simulation) -> Verdict:
+    facts, calls = simulation.oracle.facts, simulation.journal.books.calls.values()
+    facts["worlds"] = 1
+    facts["effects"] = len(simulation.world.effects)
+    facts["calls"] = len(calls)
+    facts["left unknown"] = sum(call.state is State.UNKNOWN for call in calls)
+    return Verdict(simulation.seed, simulation.profile.name, tuple(simulation.oracle.violations), facts)
+
+
+# --- the command ----------------------------------------------------------------------------
+
+
+def play(seeds: Sequence[int], profile: str | None = None) -> tuple[list[Verdict], Counter[str]]:
+    """Play some worlds; return the verdicts with violations, and the facts of all."""
+    facts: Counter[str] = Counter()
+    failed = []
+    for seed in seeds:
+        verdict = simulate(seed, profile)
+        facts.update(verdict.facts)
+        if not verdict.ok:
+            failed.append(verdict)
+    return failed, facts
+
+
+def play_all(first: int, count: int, jobs: int, profile: str | None = None) -> Iterator[tuple[list[Verdict], Counter[str]]]:
+    """Play ``count`` worlds from seed ``first`` on, on ``jobs`` processors; yield chunk by chunk."""
+    chunks = [range(at, min(at + CHUNK, first + count)) for at in range(first, first + count, CHUNK)]
+    if jobs == 1:
+        yield from (play(chunk, profile) for chunk in chunks)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(play, chunks, [profile] * len(chunks))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; exit code 1 if a promise was broken in any world."""
+    options = _parser().parse_args(arguments)
+    if options.story is not None:
+        _say(story(options.story, options.profile))
+        return 0
+    began, failed, facts = time.monotonic(), [], Counter[str]()
+    for some_failed, some_facts in play_all(options.first, options.seeds, options.jobs, options.profile):
+        failed += some_failed
+        facts.update(some_facts)
+        _progress(facts["worlds"], options.seeds, len(failed), time.monotonic() - began)
+    _say(_as_json(failed, facts) if options.json else _as_text(failed, facts))
+    if failed:
+        Path(options.failing).write_text("".join(f"{v.seed} {v.profile}\n" for v in failed))
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m settled.testing.simulate", description=main.__doc__)
+    parser.add_argument("--seeds", type=int, default=1000, help="how many worlds (default: 1000)")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed (default: 0)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--profile", choices=list(PROFILES), help="one kind of world (default: all, by the seed)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--failing", default="failing-seeds.txt", help="file for failing seeds (written if there are any)")
+    parser.add_argument("--story", type=int, metavar="SEED", help="tell what happens in one world, and do nothing else")
+    return parser
+
+
+def _progress(done: int, of: int, failed: int, seconds: float) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{done}/{of} worlds, {failed} failed, {done / max(seconds, 1e-9):.0f} a second ")
+        sys.stderr.write("\n" if done == of else "")
+        sys.stderr.flush()
+
+
+def _as_json(failed: Sequence[Verdict], facts: Counter[str]) -> list[str]:
+    broken = [{"seed": v.seed, "profile": v.profile, "violations": v.violations} for v in failed]
+    return [json.dumps({"failed": broken, "facts": dict(sorted(facts.items()))})]
+
+
+def _as_text(failed: Sequence[Verdict], facts: Counter[str]) -> Iterator[str]:
+    for verdict in failed:
+        yield f"seed {verdict.seed} ({verdict.profile})"
+        yield from (f"    {violation}" for violation in verdict.violations)
+    yield f"{facts['worlds']} worlds, {facts['calls']} calls, {facts['effects']} effects; {len(failed)} worlds failed"
+    yield f"left unknown: {facts['left unknown']}, of which needless: {facts['needless unknown']}"
+
+
+def _say(lines: Iterable[str]) -> None:
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -14,7 +14,7 @@ from settled.testing.loop import Gate, Host
 
 if TYPE_CHECKING:
     from settled.testing.loop import Steps
-    from settled.testing.simulate import Simulation
+    from settled.testing.simulation import Simulation
     from settled.testing.tools import ToolSpec
 
 

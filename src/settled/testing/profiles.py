@@ -1,0 +1,77 @@
+"""Kinds of worlds: who works in them, and what goes wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from settled.core.budget import RetryBudget
+from settled.testing.tools import TOOLS
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What kind of world it is. Rates are per step, times in seconds."""
+
+    name: str = "plain"
+    weather: str = "plain"
+    tools: tuple[str, ...] = tuple(TOOLS)
+    crash: float = 0.0
+    pause: float = 0.0
+    cancel: float = 0.0
+    journal_faults: float = 0.0
+    outages: int = 0
+    jumps: int = 0
+    reboots: int = 0
+    spaces: tuple[str, ...] = ("host",)
+    people: int = 0
+    reconcilers: int = 1
+    errands: int = 2
+    loners: int = 2
+    workers: int = 2
+    models: float = 0.5
+    lease: float = 15.0
+    pool: float = 10.0
+    entries: int = 4
+    deadlines: tuple[float | None, ...] = (None,)
+    budgets: tuple[RetryBudget | None, ...] = (None,)
+    ends: float = 400.0
+
+
+_BUDGETS = (None, RetryBudget(total=3), RetryBudget(total=6, per_tool={"pay": 1}))
+_NO_CLOCKED = tuple(name for name in TOOLS if name not in ("legacy", "pay"))
+"""Without the tools whose declared times a pause would break: what a process that hangs then does late is theirs."""
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile("calm", weather="calm"),
+        Profile("plain"),
+        Profile("storm", weather="storm", budgets=_BUDGETS, deadlines=(None, None, 3.0, 20.0), pool=2.0),
+        Profile("crashes", crash=0.01, workers=3),
+        Profile("pauses", crash=0.003, pause=0.01, tools=_NO_CLOCKED, workers=3),
+        Profile("journal", journal_faults=0.05, outages=3, crash=0.002),
+        Profile("cancelled", cancel=0.4, crash=0.003),
+        Profile("clocks", jumps=4, crash=0.01, tools=_NO_CLOCKED),
+        Profile("reboots", reboots=2, crash=0.005, tools=_NO_CLOCKED),
+        Profile("containers", spaces=("host", "box"), crash=0.01, workers=3),
+        Profile("people", people=2, crash=0.01, weather="storm"),
+        Profile("models", models=1.0, crash=0.015, errands=3),
+        Profile("programs", models=0.0, crash=0.015, errands=3),
+        Profile("crowd", errands=0, loners=6, crash=0.005, pause=0.003, workers=4, tools=_NO_CLOCKED),
+        Profile(
+            "chaos",
+            weather="storm",
+            crash=0.005,
+            pause=0.003,
+            cancel=0.1,
+            journal_faults=0.02,
+            outages=1,
+            jumps=1,
+            spaces=("host", "box"),
+            people=1,
+            tools=_NO_CLOCKED,
+            budgets=_BUDGETS,
+            deadlines=(None, None, 20.0),
+            workers=3,
+        ),
+    )
+}
