@@ -74,7 +74,7 @@ def test_prune_erases_what_is_past_its_retention(shop):
     assert shop.look(kept).arguments
     ended = shop.cli("journal", "prune", "--compact")
     assert ended.code == 0
-    assert ended.out == "2 calls past retention, pruned: 1 tombstone stay, 1 go whole\n"
+    assert ended.out == "2 calls past retention, pruned: 1 tombstone left, 1 removed whole\n"
     assert not shop.look(kept).arguments
     assert shop.cli("journal", "prune", "--json").json == {"dry_run": False, "tombstones": 0, "removed": 0}
     assert shop.cli("journal", "verify").code == 0

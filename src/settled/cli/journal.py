@@ -105,7 +105,7 @@ def prune_calls(
             _compact(target)
     document = {"dry_run": dry_run, "tombstones": done.tombstones, "removed": done.removed}
     words = f"{plural(done.total, 'call')} past retention, {'not pruned (dry run)' if dry_run else 'pruned'}: "
-    words += f"{plural(done.tombstones, 'tombstone')} stay, {done.removed} go whole"
+    words += f"{plural(done.tombstones, 'tombstone')} left, {done.removed} removed whole"
     output.emit(as_json, document, lambda: output.say(words))
 
 
