@@ -226,39 +226,39 @@ def graphql(*codes, **body):
     return {"errors": errors, **body}
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (graphql("THROTTLED"), "retryable none"),
-        (graphql("THROTTLED", data=None), "retryable none"),
-        (graphql("THROTTLED", data={"pay": None}), "unknown maybe"),
-        (graphql("THROTTLED", "", data=None), "permanent maybe"),
-        (graphql(""), "permanent maybe"),
-        (graphql("", data={"pay": {"id": 1}}), "partial some"),
-        (graphql("INTERNAL_SERVER_ERROR", data=None), "unknown maybe"),
-        (graphql("BAD_USER_INPUT"), "invalid none"),
-        (graphql("FORBIDDEN"), "permanent none"),
-        (graphql("ODD"), "permanent maybe"),
-        ({"errors": [{"message": "words", "type": "RATE_LIMITED"}]}, "retryable none"),
-        ({"errors": [{"message": "words", "extensions": "odd"}], "data": None}, "permanent maybe"),
-    ],
-)
+GRAPHQL = [
+    (graphql("THROTTLED"), "retryable none"),
+    (graphql("THROTTLED", data=None), "retryable none"),
+    (graphql("THROTTLED", data={"pay": None}), "unknown maybe"),
+    (graphql("THROTTLED", "", data=None), "permanent maybe"),
+    (graphql(""), "permanent maybe"),
+    (graphql("", data={"pay": {"id": 1}}), "partial some"),
+    (graphql("INTERNAL_SERVER_ERROR", data=None), "unknown maybe"),
+    (graphql("BAD_USER_INPUT"), "invalid none"),
+    (graphql("FORBIDDEN"), "permanent none"),
+    (graphql("ODD"), "permanent maybe"),
+    ({"errors": [{"message": "words", "type": "RATE_LIMITED"}]}, "retryable none"),
+    ({"errors": [{"message": "words", "extensions": "odd"}], "data": None}, "permanent maybe"),
+]
+
+
+@pytest.mark.parametrize(("body", "words"), GRAPHQL)
 def test_graphql(body, words):
     assert read(200, body, method="POST") == words
 
 
-@pytest.mark.parametrize(
-    ("body", "method", "words"),
-    [
-        ([{"status": 201}, {"status": 409}], "POST", "partial some"),
-        ({"results": [{"status": 400}, {"status": 404}]}, "POST", "partial none"),
-        ({"results": [{"statusCode": 500}]}, "POST", "partial maybe"),
-        ({"results": [{"status": 200}, {"status": 204}]}, "POST", None),
-        ({"results": [{"status": "failed"}]}, "POST", "partial maybe"),
-        ("<multistatus/>", "POST", "partial maybe"),
-        ("<multistatus/>", "PROPFIND", None),
-    ],
-)
+MULTI_STATUS = [
+    ([{"status": 201}, {"status": 409}], "POST", "partial some"),
+    ({"results": [{"status": 400}, {"status": 404}]}, "POST", "partial none"),
+    ({"results": [{"statusCode": 500}]}, "POST", "partial maybe"),
+    ({"results": [{"status": 200}, {"status": 204}]}, "POST", None),
+    ({"results": [{"status": "failed"}]}, "POST", "partial maybe"),
+    ("<multistatus/>", "POST", "partial maybe"),
+    ("<multistatus/>", "PROPFIND", None),
+]
+
+
+@pytest.mark.parametrize(("body", "method", "words"), MULTI_STATUS)
 def test_207(body, method, words):
     assert read(207, body, headers={}, method=method) == words
 

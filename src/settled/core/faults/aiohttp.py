@@ -50,4 +50,5 @@ RULES = rules(
         "ClientConnectionError": ambiguous("connection_error"),
         "ClientError": ambiguous("client_error"),
     },
+    default=ambiguous("client_error"),
 )

@@ -24,4 +24,5 @@ RULES = rules(
         "ClientError": by_answer,
     },
     wraps={"HTTPClientError": ambiguous("http_error"), "BotoCoreError": ambiguous("botocore_error")},
+    default=ambiguous("botocore_error"),
 )

@@ -43,7 +43,8 @@ RULES = {
         "google",
         final={"GoogleAPICallError": of_call},
         wraps={"RetryError": ambiguous("retries_exhausted"), "GoogleAPIError": ambiguous("google_error")},
+        default=ambiguous("google_error"),
     ),
     **rules("google", final={"DefaultCredentialsError": refused("no_credentials")}),
-    **rules("googleapiclient", final={"HttpError": by_answer}),
+    **rules("googleapiclient", final={"HttpError": by_answer}, default=ambiguous("google_error")),
 }

@@ -45,4 +45,5 @@ RULES = rules(
         "NetworkError": ambiguous("network_error"),
         "ProtocolError": ambiguous("protocol_error"),
     },
+    default=ambiguous("http_error"),
 )

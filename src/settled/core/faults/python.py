@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core.faults import look
-from settled.core.faults.rules import Rule, Rules, Situation, ambiguous, hopeless, invalid, rules, unusable
+from settled.core.faults.rules import Rule, Situation, ambiguous, hopeless, invalid, rules, unusable
 from settled.core.model import Evidence, Fault, FaultClass
 
 if TYPE_CHECKING:
@@ -49,15 +49,11 @@ def of_group(faults: Iterable[Fault]) -> Fault:
     return next((f for f in doubtful if f.evidence is Evidence.MAYBE), ambiguous("group"))
 
 
-def _bugs() -> Rules:
-    return {("builtins", name): Rule(of_bug, wraps=True, bug=True) for name in _BUGS}
-
-
 # Out of a tool, a broken text is some answer that it could not read; arguments are checked before the tool is entered.
 _MALFORMED = ambiguous("malformed_answer", uncertain=True)
 
 RULES = {
-    **_bugs(),
+    **{("builtins", name): Rule(of_bug, wraps=True, bug=True) for name in _BUGS},
     **rules("json", final={"JSONDecodeError": _MALFORMED}),
     **rules("pydantic", "pydantic_core", final={"ValidationError": _MALFORMED}),
     **rules("asyncio", "concurrent", final={"CancelledError": CANCELLED}),

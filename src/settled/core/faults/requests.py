@@ -29,4 +29,5 @@ RULES = rules(
         "Timeout": ambiguous("timeout"),
         "RequestException": ambiguous("request_error"),
     },
+    default=ambiguous("request_error"),
 )
