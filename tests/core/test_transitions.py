@@ -503,3 +503,15 @@ def test_a_tombstone_stays_where_the_key_can_come_again() -> None:
     store = journal(record(S.SUCCEEDED, terms=terms, kind=KeyKind.RANDOM), seconds=100.0)
     store.perform(Expire("op_1"))
     assert store.get("op_1") is None
+
+
+def test_a_late_refusal_of_every_attempt_speaks_against_a_verdict_of_happened() -> None:
+    store = journal(record(S.UNKNOWN))
+    store.perform(Resolve("op_1", "happened", "ann", "seen", result=VALUE))
+    late = store.perform(Evidence("op_1", 1, REFUSED))
+    assert late is not None
+    assert (late.state, late.disputed, late.result) == (S.SUCCEEDED, True, VALUE)
+    two = call(S.SUCCEEDED, attempt(1, MAYBE), attempt(2, DONE), result=VALUE, terms={"effect": Effect.IDEMPOTENT})
+    late = journal(two).perform(Evidence("op_1", 1, REFUSED))
+    assert late is not None
+    assert late.disputed is False

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from settled.api import making, secrets
+from settled.api.queue import pages
 from settled.api.tool import declare
 from settled.core.answer import from_record
 from settled.core.settle import settle
@@ -83,13 +84,18 @@ def settle_one(guard: Guard, call: Call, patience: float = 0.0) -> Call:
 
 
 def _adopt(guard: Guard, limit: int) -> int:
-    orphans = guard.journal.find(CallQuery(lease_over=True, limit=limit))
+    orphans = _oldest(guard, CallQuery(lease_over=True), limit)
     adopted = [guard.journal.perform(Adopt(call.operation_id)) for call in orphans]
     return sum(call is not None and call.state is not State.PROCESSING for call in adopted)
 
 
 def _unknown(guard: Guard, limit: int) -> Sequence[Call]:
-    return list(guard.journal.find(CallQuery(states=(State.UNKNOWN,), limit=limit)))
+    return _oldest(guard, CallQuery(states=(State.UNKNOWN,)), limit)
+
+
+def _oldest(guard: Guard, query: CallQuery, limit: int) -> Sequence[Call]:
+    """Return the oldest calls first: with more than ``limit`` of them each gets its turn."""
+    return list(pages(guard.journal, query))[: -limit - 1 : -1]
 
 
 def _counted(calls: Sequence[Call], progress: Progress | None) -> Iterator[Call]:

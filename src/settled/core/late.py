@@ -70,6 +70,8 @@ class Evidence:
 
     def _failure(self, books: Books, call: Call, heard: Call, now: Moment) -> Call:
         """A failure settles only once every attempt is over and none is in doubt."""
+        if call.state is State.SUCCEEDED:
+            return _note(books, call, heard, now, dispute=_all_refused(heard))
         if call.state is not State.UNKNOWN or heard.doubtful or not rules.all_over(heard, now):
             return _note(books, call, heard, now)
         final = self.fault is not None and self.fault.kind is FaultClass.PERMANENT
@@ -78,6 +80,11 @@ class Evidence:
         changed, row = evolve(call, event, now, detail="late answer", **changes)
         books.put(changed, row)
         return changed
+
+
+def _all_refused(heard: Call) -> bool:
+    """Whether every attempt of a call that counts as done (by a probe, by a person) has proved to do nothing."""
+    return all(a.standing is Standing.NONE for a in heard.attempts) and heard.terms.effect is not Effect.READ
 
 
 def _known(attempt: Attempt, standing: Standing) -> bool:
