@@ -163,12 +163,18 @@ class Mind:
         if known is None or self._mine(intent, known, own=told.own):
             self.outcome[id(intent)] = answer.status
             if known is not None:
-                self.credit[known.operation_id] = intent
+                self._credit(known, intent)
             return None
         if not (answer.like or known.words != ask.words):
             self.sim.oracle.object_to(f"I3 {known.operation_id}: answers {intent.intention} too, and does not say so")
         self.recognise(known)
         return known
+
+    def _credit(self, known: Call, intent: Intent) -> None:
+        """One call answers one intent; what answered it before is free for a twin."""
+        for operation_id in [op for op, holder in self.credit.items() if holder is intent]:
+            del self.credit[operation_id]
+        self.credit[known.operation_id] = intent
 
     def _mine(self, intent: Intent, known: Call, *, own: bool) -> bool:
         holder = self.credit.get(known.operation_id)
