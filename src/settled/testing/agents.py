@@ -109,7 +109,8 @@ def call(process: Process, intent: Intent, ask: Ask, charge: Charge | None = Non
     limits = Limits(deadline=deadline, wait=sim.dice.choice((0.0, 5.0, 40.0)))
     life = Life(ask, intent.tool.policy, limits, sim.loop.now, budget=charge)
     task = sim.loop.start(_driven(process, intent, life), process)
-    patience = sim.dice.uniform(0.0, 12.0) if sim.dice.random() < sim.profile.cancel else None
+    leaves = sim.dice.random() < sim.profile.cancel and not process.steady
+    patience = sim.dice.uniform(0.0, 12.0) if leaves else None
     yield Until(task.done, patience)
     if not task.done.is_open:
         life.abandon()
@@ -347,6 +348,7 @@ class Errand:
                 another = mind.hear(intent, ask, answer)
                 if another is not None and not self.by_model:
                     despite[id(intent)] = despite.get(id(intent), frozenset()) | {another.operation_id}
+            for intent in left:
                 self._reconsider(mind, intent, round_no)
             yield self.sim.dice.uniform(0.0, 15.0)
         for intent in message:
