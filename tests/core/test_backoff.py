@@ -79,6 +79,18 @@ def test_decorrelated_jitter_grows_from_the_last_wait_and_does_not_gather_at_the
     assert backoff.delay(1, draw=0.5, previous=0.001) == 2.0
 
 
+def test_every_jitter_grows_from_the_slower_base_when_throttled():
+    for jitter in JITTERS:
+        backoff = Backoff(jitter=jitter, base=0.1, throttled_base=1.0)
+        assert backoff.delay(0, draw=0.5, throttled=True) == pytest.approx(10 * backoff.delay(0, draw=0.5))
+
+
+def test_decorrelated_jitter_has_a_band_even_with_a_base_at_the_cap():
+    backoff = Backoff(jitter="decorrelated", base=30, cap=30)
+    assert backoff.delay(0, draw=0) == 10.0
+    assert backoff.delay(0, draw=0.5) == 20.0
+
+
 def test_proportional_jitter_keeps_the_cap_with_its_whole_band_below():
     backoff = Backoff(jitter="proportional", base=1, spread=0.25)
     assert backoff.delay(0, draw=0) == 0.75
@@ -145,7 +157,7 @@ def test_without_a_deadline_nothing_is_slept_for_ever():
     assert not fits(math.nan, now=0.0, deadline=10.0, least=0.0)
 
 
-@pytest.mark.case("CASE-035")
+@pytest.mark.case("035")
 @pytest.mark.parametrize(
     ("hint", "within", "slept"),
     [(9_999_999_999.0, 600.0, False), (86_400.0, 30.0, False), (300.0, 600.0, True), (math.inf, 600.0, False)],
