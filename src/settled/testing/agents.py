@@ -145,6 +145,8 @@ class Mind:
     """Identity of an intent -> status."""
     credit: dict[str, Intent] = field(default_factory=dict)
     """Operation id -> the intent that it answered."""
+    closed: dict[str, str] = field(default_factory=dict)
+    """Operation id -> the words of the ask that was given its final outcome."""
     words: dict[int, Words] = field(default_factory=dict)
     """Identity of an intent -> how it was put, or was found to have been put."""
 
@@ -166,10 +168,17 @@ class Mind:
             if known is not None:
                 self._credit(known, intent)
             return None
+        if self.closed.get(known.operation_id) == ask.words and not ask.step:
+            self.sim.oracle.object_to(f"I3 {known.operation_id}: answers {intent.intention} too, after its final outcome")
         if not (answer.like or known.words != ask.words):
             self.sim.oracle.object_to(f"I3 {known.operation_id}: answers {intent.intention} too, and does not say so")
         self.recognise(known)
         return known
+
+    def close(self, ask: Ask, told: Told | None) -> None:
+        """Note whose final outcome was given: no other intent may be answered from it."""
+        if told is not None and told.answer.call is not None and told.answer.status in ("succeeded", "failed"):
+            self.closed.setdefault(told.answer.call.operation_id, ask.words)
 
     def _credit(self, known: Call, intent: Intent) -> None:
         """One call answers one intent; what answered it before is free for a twin."""
@@ -344,11 +353,12 @@ class Errand:
             if answers is None or any(told and told.answer.reason == "superseded" for told in answers):
                 return False
             heard = sorted(zip(left, asks, answers, strict=True), key=_lists_last)
-            for intent, ask, answer in heard:
-                another = mind.hear(intent, ask, answer)
+            for intent, ask, told in heard:
+                another = mind.hear(intent, ask, told)
                 if another is not None and not self.by_model:
                     despite[id(intent)] = despite.get(id(intent), frozenset()) | {another.operation_id}
-            for intent in left:
+            for intent, ask, told in heard:
+                mind.close(ask, told)
                 self._reconsider(mind, intent, round_no)
             yield self.sim.dice.uniform(0.0, 15.0)
         for intent in message:

@@ -216,10 +216,10 @@ class Hand:
         return Woke(self._at, local=local, abandoned=self._gone)
 
     def _probe(self, command: Probe) -> Steps[Probed]:
-        began = self.sim.clock()
-        yield self._latency()
+        began, slow = self.sim.clock(), self.sim.profile.probe_time
+        yield self._latency() + self.sim.dice.uniform(0.0, slow)
         happened, value = self.sim.world.probe(self.tool, command.call.key)
-        yield self._latency()
+        yield self._latency() + self.sim.dice.uniform(0.0, slow)
         data = value.encode() if value is not None else None
         fence = self.tool.policy.fence and happened is False
         return Probed(happened, began, self.sim.clock(), self._at, data, fence=fence)
@@ -264,7 +264,8 @@ class Hand:
         if left.stopped:
             return
         assert self.intention is not None
-        meant = self.intention if command.call is None else self.sim.oracle.truth[command.call.operation_id]
+        op = command.call.operation_id if command.call else ""
+        meant = self.sim.oracle.truth.get(op, self.intention)
         request = self.sim.world.send(self.tool, command.call, command.no, meant)  # what is on record is sent
         self.sim.oracle.sent(request, self.process)
         yield Until(request.answer)

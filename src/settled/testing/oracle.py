@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from settled.core.call import Call, LogRow
     from settled.core.commands import Invoke
     from settled.testing.driver import Hand
-    from settled.testing.loop import Loop
+    from settled.testing.loop import Clock, Loop
     from settled.testing.shaky import ShakyJournal
     from settled.testing.workers import Process
     from settled.testing.world import Intention, Request, World
@@ -45,6 +45,7 @@ class Oracle:
 
     world: World
     loop: Loop
+    clock: Clock
     violations: list[str] = field(default_factory=list)
     facts: Counter[str] = field(default_factory=Counter)
     askers: list[Asker] = field(default_factory=list)
@@ -58,6 +59,8 @@ class Oracle:
     truth: dict[str, Intention] = field(default_factory=dict)
     """What each recorded call was made for; a repeat sends what is on record."""
     repeats: Counter[str] = field(default_factory=Counter)
+    leases: dict[str, tuple[float, str]] = field(default_factory=dict)
+    """Operation id -> until when, in true time, its owner was promised it, and in which boot."""
     known: dict[str, Call] = field(default_factory=dict)
     story: list[str] | None = None
     """What happened, line by line, if it is to be told."""
@@ -126,6 +129,16 @@ class Oracle:
         if self.askers[hand.no].shut and abs(self.askers[hand.no].owed) > 1e-9:
             self.object_to(f"I5 {hand.tool.name}: paid {self.askers[hand.no].owed} for a repeat that was not made")
 
+    def leased(self, call: Call) -> None:
+        """An owner was promised the call for a while."""
+        seconds = call.lease.mono - self.clock().mono
+        self.leases[call.operation_id] = (self.loop.now + seconds, self.clock.boot)
+
+    def _robbed(self, after: Call) -> None:
+        until, boot = self.leases.get(after.operation_id, (0.0, ""))
+        if boot == self.clock.boot and self.loop.now < until - 1e-6:
+            self.object_to(f"I5 {after.operation_id}: taken from its owner {until - self.loop.now:.1f} s before its lease ends")
+
     def committed(self, before: Call | None, after: Call, row: LogRow) -> None:
         """One change of one call is on record."""
         op = after.operation_id
@@ -134,6 +147,10 @@ class Oracle:
                   *(f"{a.no}:{a.standing}{'' if a.over else '*'}" for a in after.attempts), after.decided)
         if before is None:
             self.truth[op] = self.meant[after.claim]
+        if before is not None and before.state is State.PROCESSING and after.epoch > before.epoch and not after.decided == "late":
+            self._robbed(after)
+        if after.state is State.PROCESSING:
+            self.leased(after)
         if before is not None and before.state in FINAL:
             self._still_final(before, after)
         if after.asserted:
@@ -152,6 +169,8 @@ class Oracle:
     def _new_state(self, after: Call) -> None:
         op = after.operation_id
         self.facts[f"became {after.state}"] += 1
+        if after.state is not State.PROCESSING and after.decided:
+            self.facts[f"settled by {after.decided.partition(':')[0]}"] += 1
         if after.state is State.SUCCEEDED and not after.asserted and not self._happened(after):
             self.object_to(f"I2 {op} ({after.tool}): succeeded by {after.decided}, but nothing happened")
         if after.state in ABSENT and not after.asserted and after.terms.effect is not Kind.READ:

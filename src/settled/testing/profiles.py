@@ -24,6 +24,8 @@ class Profile:
     reboots: int = 0
     spaces: tuple[str, ...] = ("host",)
     people: int = 0
+    probe_time: float = 0.0
+    """Seconds that a probe takes at the most, before it looks and after."""
     reconcilers: int = 1
     errands: int = 2
     loners: int = 2

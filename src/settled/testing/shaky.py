@@ -26,11 +26,17 @@ class WatchedBooks(MemoryBooks):
     def __init__(self) -> None:
         super().__init__()
         self.changes: list[tuple[Call | None, Call, LogRow]] = []
+        self.prolonged: Callable[[Call], None] = lambda _call: None
 
     def put(self, call: Call, row: LogRow) -> None:
         """Keep a change, and note it."""
         self.changes.append((self.calls.get(call.operation_id), call, row))
         super().put(call, row)
+
+    def prolong(self, call: Call) -> None:
+        """Keep a longer lease, and note it."""
+        super().prolong(call)
+        self.prolonged(call)
 
 
 class ShakyJournal(MemoryJournal):

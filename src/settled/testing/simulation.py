@@ -36,10 +36,11 @@ class Simulation:
         self.loop = Loop()
         self.clock = Clock(self.loop)
         self.world = World(self.loop, self.dice, profile.weather)
-        self.oracle = Oracle(self.world, self.loop)
+        self.oracle = Oracle(self.world, self.loop, self.clock)
         self.world.note = self.oracle.note
         self.journal = ShakyJournal(self.clock, self.loop, self.dice, profile.journal_faults)
         self.journal.watch = self.oracle.committed
+        self.journal.books.prolonged = self.oracle.leased
         self.spill: list[Evidence] = []
         self.processes: list[Process] = []
         self.outside = Host()
@@ -57,7 +58,7 @@ class Simulation:
     def dithering(self, tool: ToolSpec) -> float:
         """Seconds until a tool's function sends: a thread may take its time."""
         if tool.threaded and self.dice.random() < 0.2:
-            return self.dice.uniform(0.0, 2.0) * (tool.policy.timeout or 5.0)
+            return self.dice.uniform(0.0, 3.0) * (tool.policy.timeout or 5.0)
         return self.dice.uniform(0.0, 0.02)
 
     def truth_of(self, known: Call) -> Intention | None:
@@ -122,7 +123,7 @@ class Simulation:
         todo = ["outage"] * profile.outages + ["jump"] * profile.jumps + ["reboot"] * profile.reboots
         dice.shuffle(todo)
         for what in todo:
-            yield dice.uniform(1.0, 100.0)
+            yield dice.uniform(1.0, profile.ends / len(todo))
             match what:
                 case "outage":
                     self.journal.down_until = self.loop.now + dice.uniform(1.0, 40.0)

@@ -67,6 +67,7 @@ FATES = ("ok", "lost", "slow", "late", "answer_lost", "error_after", "error_befo
 WEIGHTS = {
     "calm": (1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
     "plain": (60, 4, 4, 4, 5, 5, 4, 4, 3, 5, 2),
+    "busy": (40, 1, 1, 1, 1, 1, 1, 1, 40, 30, 1),
     "storm": (15, 8, 8, 8, 10, 10, 8, 8, 8, 12, 5),
 }
 
