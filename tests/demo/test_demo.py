@@ -86,7 +86,7 @@ def test_the_table_is_plain_where_it_is_piped_and_lists_what_is_wrong(capsys, tm
     show(guarded, careful, tmp_path, seed=4, command="settled queue list")
     out = capsys.readouterr().out
     assert "\x1b" not in out
-    assert "7 of 8 (87.5 %)" in out
+    assert "7/8 (87.5 %)" in out
     assert "4.2 ms" in out
     assert "post_note M0001: 2 times in the books, meant 1 [rows 3, 9]" in out
     assert "post_note M0004: unknown: it may have happened [op_4]" in out

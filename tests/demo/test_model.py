@@ -14,7 +14,7 @@ def wish(mark, tool="post_note"):
 
 
 def model_of(*messages):
-    said = [Said(f"msg_{place}", message) for place, message in enumerate(messages)]
+    said = [Said(f"msg_{place}", place, message) for place, message in enumerate(messages)]
     return Model(said, random.Random(1))
 
 
@@ -33,9 +33,9 @@ def untold(*earlier):
 def test_it_says_one_message_after_the_other():
     model = model_of((wish("M0001"), wish("M0002")), (wish("M0003"),))
     first = model.speak()
-    model.hear(first, [answer("succeeded", result={"id": 1}), answer("succeeded", result={"id": 2})])
+    model.hear(first, [answer("succeeded", result={"id": n}, operation_id=f"op_{n}") for n in (1, 2)])
     second = model.speak()
-    model.hear(second, [answer("succeeded", result={"id": 3})])
+    model.hear(second, [answer("succeeded", result={"id": 3}, operation_id="op_3")])
     assert model.speak() is None
     assert [(call.wish.mark, call.said, call.answer) for call in model.calls] == [
         ("M0001", "done", {"id": 1}),
@@ -88,12 +88,15 @@ def test_of_two_it_meant_one_listing_stands_for_one():
     assert [call.said for call in model.calls] == ["done", None]
 
 
-def test_a_call_that_answered_one_of_its_calls_does_not_stand_for_another():
-    model = model_of((wish("M0001"),), (wish("M0001"),))
-    like = answer("succeeded", result={"id": 1}, message="the earlier call's", earlier_calls=[listed("M0001")])
-    model.hear(model.speak(), [like])
+def test_a_call_that_is_spoken_for_stands_for_no_other_wish():
+    model = model_of((wish("M0001"),), (wish("M0001"),), (wish("M0001"),))
+    model.hear(model.speak(), [answer("succeeded", result={"id": 1}, operation_id="op_1")])
     model.hear(model.speak(), [untold(listed("M0001"))])
-    assert [call.said for call in model.calls] == ["done", None]
+    assert [call.said for call in model.calls] == ["done", None, None]
+    model.hear(model.speak(), [answer("succeeded", result={"id": 1}, operation_id="op_1")])
+    assert [call.said for call in model.calls] == ["done", None, None]
+    model.hear(model.speak(), [answer("succeeded", result={"id": 2}, operation_id="op_2")])
+    assert [call.said for call in model.calls] == ["done", "done", None]
 
 
 def test_what_waits_for_a_person_is_left():

@@ -50,6 +50,12 @@ def test_anew_it_means_the_same_with_new_ids_and_in_part_in_other_words():
     assert [s.wishes for s in first] != [s.wishes for s in again]
 
 
+def test_what_the_history_holds_is_not_said_again():
+    numbers = {said.number for said in speak(PLAN[0], 1, 2)}
+    assert numbers == set(range(len(PLAN[0].messages)))
+    assert {said.number for said in speak(PLAN[0], 1, 2, but=frozenset({0, 2}))} == numbers - {0, 2}
+
+
 def test_other_words_change_the_free_text_alone():
     fixed = {w.mark: {n: v for n, v in w.arguments.items() if n not in FREE_TEXT.get(w.tool, ())} for w in wishes(PLAN)}
     for run in PLAN:

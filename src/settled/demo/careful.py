@@ -1,14 +1,16 @@
 """The same agent as a careful engineer writes it today.
 
 Every transient error is retried with jittered exponential backoff, ``Retry-After`` is respected, the body of a 200 is
-looked into, an ``Idempotency-Key`` is sent where the API honours one, and each finished call goes to a checkpoint
-file, synced to disk, from which a restarted agent goes on.
+looked into, an ``Idempotency-Key`` is sent where the API honours one. A checkpoint file, synced to disk, holds what
+the model has said and each finished call: a restarted agent goes on from there, and only the rest is said anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -16,14 +18,14 @@ import httpx
 import tenacity
 
 from settled.demo.agent import Lines, Orders, Report, Reporter, die_with_parent, lines, work
-from settled.demo.script import speak
+from settled.demo.script import Said, Wish, speak
 from settled.demo.shop import BUSY, Shop, error_inside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from settled.demo.script import RunPlan, Said, Wish
+    from settled.demo.script import RunPlan
 
 ATTEMPTS = 4
 RETRIED_STATUSES = frozenset({409, 429, 500, 502, 503, 504})
@@ -64,11 +66,26 @@ def wait(state: tenacity.RetryCallState) -> float:
 
 
 class Checkpoint:
-    """A file with the answer of each finished call, by its place in the run."""
+    """A file with the model's messages, and the answer of each finished call by its place in the run."""
 
     def __init__(self, path: Path) -> None:
-        self._answers: dict[str, Any] = {line["place"]: line["answer"] for line in lines(path)}
+        self._answers: dict[str, Any] = {}
+        self._said: defaultdict[str, list[Said]] = defaultdict(list)
+        for line in lines(path):
+            if "place" in line:
+                self._answers[line["place"]] = line["answer"]
+            else:
+                wishes = tuple(Wish(**wish) for wish in line["wishes"])
+                self._said[line["run_id"]].append(Said(line["message_id"], line["number"], wishes))
         self._file = Lines(path, sync=True)
+
+    def history(self, run_id: str) -> list[Said]:
+        """Return what the model has said in a run."""
+        return list(self._said[run_id])
+
+    def hear(self, run_id: str, said: Said) -> None:
+        """Keep a message of the model, before it is acted on."""
+        self._file.write({"run_id": run_id, **asdict(said)})
 
     def find(self, place: str) -> Any:
         """Return the answer of a call that was finished before, or ``None``."""
@@ -90,18 +107,24 @@ class Agent:
         """Work on one run, going on from the checkpoint."""
         if plan.run_id in self._reporter.finished:
             return
-        for number, said in enumerate(speak(plan, self._orders.seed, self._orders.entry)):
-            await self._make_all(plan.run_id, number, said)
+        history = self._checkpoint.history(plan.run_id)
+        for said in history:
+            await self._make_all(plan.run_id, said)
+        known = frozenset(said.number for said in history)
+        for said in speak(plan, self._orders.seed, self._orders.entry, but=known):
+            self._checkpoint.hear(plan.run_id, said)
+            await self._make_all(plan.run_id, said)
         self._reporter.finish(plan.run_id)
 
-    async def _make_all(self, run_id: str, number: int, said: Said) -> None:
-        calls = (self._make(run_id, f"{run_id}/{number}/{place}", wish) for place, wish in enumerate(said.wishes))
+    async def _make_all(self, run_id: str, said: Said) -> None:
+        steps = (f"{said.message_id}/{place}" for place in range(len(said.wishes)))
+        calls = (self._make(run_id, step, wish) for step, wish in zip(steps, said.wishes, strict=True))
         for report in await asyncio.gather(*calls):
             self._reporter.report(report)
 
-    async def _make(self, run_id: str, place: str, wish: Wish) -> Report:
+    async def _make(self, run_id: str, step: str, wish: Wish) -> Report:
         """Make one call, unless the checkpoint has it; return what the user is told."""
-        step, entry = f"{place}/{wish.tool}", self._orders.entry
+        entry = self._orders.entry
         answer = self._checkpoint.find(step)
         if answer is not None:
             return Report(run_id, entry, wish.mark, wish.tool, "done", answer, "from the checkpoint")

@@ -28,6 +28,8 @@ Moment = Literal["after_effect", "before_effect", "answered"]
 just left."""
 MOMENTS: tuple[Moment, ...] = ("after_effect", "answered", "before_effect")
 CALLS_PER_KILL = 50
+MAY_BE_BARRED = frozenset({"post_note"})
+"""While one is unknown, others are not sent: a kill planned for one of them might never come."""
 CLOSED_FOR = 0.12
 """Seconds for which connections are refused."""
 
@@ -82,9 +84,8 @@ def draw(seed: int, name: str, no: int) -> Fault:
 
 def plan_kills(plan: Sequence[RunPlan], seed: int, calls: int) -> dict[str, Moment]:
     """Return at which intentions' first requests the agent is killed: two times at least, spread over the plan."""
-    marks = list(
-        dict.fromkeys(wish.mark for run in plan for message in run.messages for wish in message if wish.effect)
-    )
+    wishes = [wish for run in plan for wish in run.wishes if wish.effect and wish.tool not in MAY_BE_BARRED]
+    marks = list(dict.fromkeys(wish.mark for wish in wishes))
     count = min(len(marks), max(2, calls // CALLS_PER_KILL))
     dice = random.Random(f"{seed}/kills")  # noqa: S311 - as above
     size = len(marks) / count

@@ -99,6 +99,11 @@ def declare_tools(guard: settled.Guard, shop: Shop) -> None:
         return await shop.send("GET", f"/customers/{customer}", label=settled.current_call().operation_id)
 
 
+def text_of(result: settled.Result[Any]) -> str:
+    """Return what the model is given: a result's own text, and the call's id always, by which it tells twins apart."""
+    return json.dumps(json.loads(result.for_model()) | {"operation_id": result.operation_id})
+
+
 class Agent:
     """The loop between model and tools."""
 
@@ -143,7 +148,7 @@ class Agent:
         made = iter(await run.gather(*(call for call in bound if isinstance(call, settled.BoundCall))))
         results = [next(made) if isinstance(call, settled.BoundCall) else call for call in bound]
         took = time.monotonic() - began
-        model.hear(turn, [result.for_model() for result in results])
+        model.hear(turn, [text_of(result) for result in results])
         only = results[0]
         plain = len(results) == 1 and only.ok and only.attempts == 1 and not only.replayed
         return took - self._shop.took[only.operation_id] if plain else None

@@ -1,7 +1,8 @@
 """A scripted model in an agent's loop: it says its plan, reads the JSON it is given back, and acts as it is told.
 
-It knows nothing but that text: on ``untold_before`` it recognises its own doings by the arguments listed; what is
-unknown it does not repeat; what was not done it asks for again, a bounded number of times.
+It knows nothing but that text: on ``untold_before`` it recognises its own doings by the arguments listed; one call
+stands for one of its wishes, so an answer by a call that is spoken for is no answer; what is unknown it does not
+repeat; what was not done it asks for again, a bounded number of times.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class Model:
     said: Sequence[Said]
     dice: random.Random
     calls: list[Call] = field(default_factory=list)
-    _known: set[str] = field(default_factory=set)
-    """Operation ids that answer one of its calls already."""
+    _spoken_for: set[str] = field(default_factory=set)
+    """Operation ids of calls that stand for one of its wishes already."""
     _next: deque[Turn] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
@@ -96,10 +97,12 @@ class Model:
     def _take(self, call: Call, facts: dict[str, Any]) -> None:
         call.why, call.operation_id = facts.get("message", ""), facts.get("operation_id", "")
         call.tries += 1
-        self._known.update(earlier["operation_id"] for earlier in facts.get("earlier_calls", ()))
         match facts["status"]:
+            case "succeeded" if call.operation_id in self._spoken_for and call.tries < MOST_TRIES:
+                return
             case "succeeded":
                 call.said, call.answer = "done", facts["result"]
+                self._spoken_for.add(call.operation_id)
             case "unknown":
                 call.said = "unknown"
             case "not_done" | "in_progress" if call.tries < MOST_TRIES:
@@ -126,7 +129,7 @@ class Model:
         """See that a call listed as made is one of one's own, and need not be made."""
         mark = mark_in(json.dumps(earlier["arguments"]))
         own = [call for call in self.calls if call.said is None and (call.wish.tool, call.wish.mark) == (tool, mark)]
-        if own and earlier["status"] in _SAID_OF and earlier["operation_id"] not in self._known:
-            self._known.add(earlier["operation_id"])
+        if own and earlier["status"] in _SAID_OF and earlier["operation_id"] not in self._spoken_for:
+            self._spoken_for.add(earlier["operation_id"])
             own[0].said = _SAID_OF[earlier["status"]]
             own[0].why, own[0].operation_id = "listed as made before", earlier["operation_id"]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from settled.demo.judge import Figures
 
 KINDS: tuple[Kind, ...] = ("guarded", "careful")
-_TITLES: dict[Kind, str] = {"guarded": "with settled", "careful": "retries and a checkpoint"}
+_TITLES: dict[Kind, str] = {"guarded": "with settled", "careful": "careful script"}
 INTERRUPTED = 130
 
 

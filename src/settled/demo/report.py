@@ -28,14 +28,14 @@ _ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("effects done twice or more", lambda f: str(len(f.doubled))),
     ("effects lost", lambda f: str(len(f.lost))),
     ("falsely reported", lambda f: str(len(f.false))),
-    ("in doubt, said so, left for a person", lambda f: str(len(f.left))),
+    ("in doubt, left for a person", lambda f: str(len(f.left))),
     ("in doubt without need", lambda f: str(len(f.needless))),
-    ("intended effects in the books", lambda f: f"{f.in_books} of {f.intended} ({percent(f):.1f} %)"),
+    ("intended effects in the books", lambda f: f"{f.in_books}/{f.intended} ({percent(f):.1f} %)"),
     ("calls settled by asking the shop", lambda f: str(f.by_probe)),
     ("requests that reached the shop", lambda f: str(f.requests)),
     ("faults met", lambda f: str(f.faults)),
     ("kills survived", lambda f: str(f.kills)),
-    ("time added to a plain call (median)", lambda f: "-" if f.added is None else f"{f.added * 1000:.1f} ms"),
+    ("added to a plain call (median)", lambda f: "-" if f.added is None else f"{f.added * 1000:.1f} ms"),
     ("time in all", lambda f: f"{f.seconds:.1f} s"),
 )
 
@@ -48,9 +48,9 @@ def percent(figures: Figures) -> float:
 def table(guarded: Figures, careful: Figures, title: str) -> Table:
     """Return the table of both agents."""
     shown = Table(title=title, title_justify="left")
-    shown.add_column("by the shop's own books")
-    shown.add_column("with settled", justify="right")
-    shown.add_column("retries and a checkpoint", justify="right")
+    shown.add_column("by the shop's own books", no_wrap=True)
+    shown.add_column("with settled", justify="right", no_wrap=True)
+    shown.add_column("careful script", justify="right", no_wrap=True)
     for name, read in _ROWS:
         shown.add_row(name, read(guarded), read(careful))
     return shown
@@ -78,7 +78,7 @@ def show(guarded: Figures, careful: Figures, folder: Path, *, seed: int, command
         *cases("WRONG with settled", [*guarded.doubled, *guarded.lost, *guarded.false, *guarded.needless]),
         *cases("Left for a person with settled, and the fault that put it in doubt", guarded.left),
         *cases("Not in the books with settled, and what its user was told", guarded.missing),
-        *cases("Wrong with retries and a checkpoint", [*careful.doubled, *careful.lost, *careful.false]),
+        *cases("Wrong with the careful script", [*careful.doubled, *careful.lost, *careful.false]),
         "",
         f"Books, fault logs, reports and journal are kept in {folder}",
         "Next, see what waits for a person, and why:",
@@ -91,8 +91,8 @@ def show(guarded: Figures, careful: Figures, folder: Path, *, seed: int, command
 def summary(rows: Mapping[int, Mapping[str, Any]]) -> Table:
     """Return a row for each seed, and the totals."""
     shown = Table(title="doubled / lost / falsely reported", title_justify="left")
-    for name in ("seed", "with settled", "in doubt", "needless", "in the books", "retries and a checkpoint", "time"):
-        shown.add_column(name, justify="right")
+    for name in ("seed", "settled", "in doubt", "needless", "in books", "careful script", "time"):
+        shown.add_column(name, justify="right", no_wrap=True)
     for seed, row in sorted(rows.items()):
         shown.add_row(str(seed), *_summed([row]))
     shown.add_section()
@@ -114,7 +114,7 @@ def _summed(rows: list[Mapping[str, Any]]) -> list[str]:
         wrong("guarded"),
         str(count("guarded", "left")),
         str(count("guarded", "needless")),
-        f"{100.0 * done / max(1, meant):.1f} %" + (f" (least {least:.1f} %)" if len(rows) > 1 else ""),
+        f"{100.0 * done / max(1, meant):.1f} %" + (f" (least {least:.1f})" if len(rows) > 1 else ""),
         wrong("careful"),
         f"{max(row['seconds'] for row in rows):.0f} s",
     ]

@@ -134,21 +134,27 @@ class Said:
     """A message as the model says it, under an id of its own."""
 
     message_id: str
+    number: int
+    """Its place in the plan."""
     wishes: Message
 
 
-def speak(plan: RunPlan, seed: int, entry: int) -> list[Said]:
-    """Return what the model says when it works on a run for the ``entry``-th time (from 1)."""
+def speak(plan: RunPlan, seed: int, entry: int, *, but: frozenset[int] = frozenset()) -> list[Said]:
+    """Return what the model says when it works on a run for the ``entry``-th time (from 1).
+
+    ``but``: numbers of the messages that its history holds already, which it does not say again.
+    """
     dice = random.Random(f"{seed}/{plan.run_id}/{entry}")  # noqa: S311 - as above
-    messages = list(plan.messages) if entry == 1 else _anew(list(plan.messages), dice)
-    return [Said(f"msg_{dice.getrandbits(48):012x}", message) for message in messages]
+    messages = list(enumerate(plan.messages)) if entry == 1 else _anew(list(enumerate(plan.messages)), dice)
+    said = [Said(f"msg_{dice.getrandbits(48):012x}", number, message) for number, message in messages]
+    return [each for each in said if each.number not in but]
 
 
-def _anew(messages: list[Message], dice: random.Random) -> list[Message]:
+def _anew(messages: list[tuple[int, Message]], dice: random.Random) -> list[tuple[int, Message]]:
     for place in range(len(messages) - 1):
         if dice.random() < SWAPPED:
             messages[place], messages[place + 1] = messages[place + 1], messages[place]
-    return [_say_anew(message, dice) for message in messages]
+    return [(number, _say_anew(message, dice)) for number, message in messages]
 
 
 def _say_anew(message: Message, dice: random.Random) -> Message:
