@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
+from functools import partial
 from types import MappingProxyType
 from typing import ClassVar
 from uuid import UUID
@@ -168,6 +169,7 @@ def test_every_vector_is_looked_at():
         ({3, 1}, b"1;e2:n3:1e0n3:3e0"),
         (date(2026, 1, 2), b"1;d10:2026-01-02"),
         (time(9, 30), b"1;c8:09:30:00"),
+        (naive("2026-01-02T09:00").replace(fold=1), b"1;t21:2026-01-02T09:00:00/2"),
         (naive("2026-01-02T09:00"), b"1;t19:2026-01-02T09:00:00"),
         (datetime(2026, 1, 2, 9, tzinfo=UTC), b"1;t25:2026-01-02T09:00:00+00:00"),
         (timedelta(seconds=1.5), b"1;p7:1500000"),
@@ -288,14 +290,37 @@ class Hostile:
         ({"o": Address("x", Hostile())}, "o.number", "Hostile"),
         ({"two words": [1, {"x" * 100: object()}]}, f"['two words'][1]['{'x' * 60}...']", "object has no"),
         ({"t": time(9, tzinfo=ZoneInfo("Europe/Berlin"))}, "t", "does not tell its offset"),
+        ({"x" * 60: math.nan}, "x" * 60, "NaN"),
     ],
 )
 def test_refused(value, path, reason):
     refused = refusal(value)
     assert (refused.path, reason in refused.reason) == (path, True), refused
     assert str(refused) == f"{path or 'the value'}: {refused.reason}"
+    assert refused.args == (refused.reason, refused.steps)
     again = pickle.loads(pickle.dumps(refused))
     assert (again.path, again.reason) == (refused.path, refused.reason)
+
+
+@pytest.mark.parametrize(
+    ("value", "rule", "message"),
+    [
+        (math.nan, "", "a: NaN and Infinity have no canonical form"),
+        (Decimal("NaN"), "", "a: NaN and Infinity have no canonical form"),
+        ("\ud800", "", "a: text with a lone surrogate"),
+        ({1: 2}, "", "a: a name that is int and not text"),
+        (1j, "", "a: a complex has no canonical form; give text, numbers, lists or dicts"),
+        (time(9, tzinfo=ZoneInfo("Europe/Berlin")), "", "a: a time whose zone does not tell its offset from UTC"),
+        (1, "unique", "a: its rule is for a list, not for int"),
+        (1, "strip", "a: its rule is for text, not for int"),
+        (1, "instant", "a: an instant is wanted: a date and time with its UTC offset, to the microsecond at most"),
+        ("x", "rounded(1)", "a: a number, or text that holds nothing but a number, is wanted"),
+        (1.25, "decimals(1)", "a: a number with at most 1 decimals is wanted"),
+        ("{", "json", "a: its text is not valid JSON at position 1: a name in double quotes is missing"),
+    ],
+)
+def test_what_a_refusal_says(value, rule, message):
+    assert str(refusal({"a": value}, Rules.parse({"a": rule} if rule else {}))) == message
 
 
 @pytest.mark.parametrize("wrap", [lambda v: [v], lambda v: (v,), lambda v: {"a": v}, Address, lambda v: frozenset([v])])
@@ -412,6 +437,45 @@ def differ(rules, *values):
     parsed = Rules.parse(rules)
     assert len({encode(value, rules=parsed) for value in values}) == len(values)
     return True
+
+
+@pytest.mark.parametrize(
+    ("rules", "value", "form"),
+    [
+        ({"a": "unordered"}, ["b", "a", "b"], b"m3:s1:as1:bs1:b"),
+        ({"a": "unordered"}, {"b", "a"}, b"m2:s1:as1:b"),
+        ({"a": "unique"}, ["b", "a", "b"], b"e2:s1:as1:b"),
+        ({"a[]": "lower"}, ["B", "A"], b"l2:s1:bs1:a"),
+        ({"a[]": "lower"}, {"B", "A"}, b"e2:s1:as1:b"),
+        ({"a.b": "lower"}, {"b": "B", "a": 1}, b"o2:s1:an3:1e0s1:bs1:b"),
+        ({"a": "decimals(2)"}, "12.50", b"n6:125e-1"),
+        ({"a": "instant"}, "2026-01-01T10:00:00+01:00", b"t25:2026-01-01T09:00:00+00:00"),
+        ({"a": "json"}, "[1]", b"l1:n3:1e0"),
+        ({"a": "ignore"}, 1, None),
+    ],
+)
+def test_form_under_rules(rules, value, form):
+    expected = b"1;o0:" if form is None else b"1;o1:s1:a" + form
+    assert encode({"a": value}, rules=Rules.parse(rules)) == expected
+
+
+@pytest.mark.parametrize(
+    ("rules", "wrap"),
+    [
+        ({"a[]": "unordered"}, lambda value: [value]),
+        ({"a": "unique"}, lambda value: [value]),
+        ({"a[].x": "null_is_absent"}, lambda value: [{"x": value}]),
+        ({"a.x": "null_is_absent"}, lambda value: {"x": value}),
+    ],
+)
+def test_rules_do_not_change_how_deep_a_value_may_nest(rules, wrap):
+    rules = Rules.parse(rules)
+    around = str(wrap(1)).count("[") + str(wrap(1)).count("{") + 1
+    deep = 1
+    for _ in range(MAX_DEPTH - around):
+        deep = [deep]
+    assert encode({"a": wrap(deep)}, rules=rules)
+    assert "nested deeper" in refusal({"a": wrap([deep])}, rules).reason
 
 
 def test_ignore_and_null_is_absent():
@@ -537,6 +601,10 @@ def test_a_function_is_a_rule():
     refused = refusal({"a": 5}, Rules.parse({"a": digits}))
     assert refused.reason == "rule digits failed with TypeError"
     assert refused.__context__ is None
+    assert (
+        refusal({"a": 5}, Rules.parse({"a": partial(digits)})).reason
+        == "rule given as a function failed with TypeError"
+    )
 
 
 def test_a_rule_lets_nothing_through_that_has_no_form():
@@ -557,6 +625,8 @@ def test_a_rule_lets_nothing_through_that_has_no_form():
         ({"a": "decimals(x)"}, "did you mean 'decimals.n.'"),
         ({"a": "decimals(-1)"}, "no rule"),
         ({"a": "nfc(2)"}, "did you mean 'nfc'"),
+        ({"a": "decimls(2)"}, "did you mean 'decimals.n.'"),
+        ({"a": "zzz"}, r"no rule 'zzz'\. There are: ignore, .*, json, decimals\(n\), rounded\(n\)\.$"),
         ({"a": "sort"}, "no rule 'sort'"),
         ({"a": ("strip", "")}, "no rule ''"),
         ({"": "lower"}, "'' is not a path"),
@@ -580,3 +650,5 @@ def test_rules_name_the_arguments_they_speak_of():
     rules.check_roots({"to": 1, "items": 2, "more": 3})
     with pytest.raises(ValueError, match=r"no argument 'items'; did you mean 'item'\? There are: item, to"):
         rules.check_roots(["item", "to"])
+    with pytest.raises(ValueError, match=r"no argument 'items'\. There are: none\."):
+        rules.check_roots([])

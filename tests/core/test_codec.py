@@ -515,6 +515,27 @@ def test_corrupt(data):
         loads(data)
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "stored data of a version that is not known here"),
+        (b"1k1", "stored data of a form that is not known here"),
+        (b"1z3:" + zlib.compress(b"12"), "stored data is cut off or has another length than it says"),
+        (b"1jNaN", "stored data has a bare NaN or Infinity"),
+        (b'1j{"$tuple":[1],"b":2}', "stored data has a tag where none belongs"),
+        (b'1j{"a":1,"a":1}', "stored data has a member twice"),
+        (b'1j{"$tuple":1}', "stored data has a tag with a wrong payload"),
+        (b'1j{"$uuid":1}', "stored data has a tag with a wrong payload"),
+        (b"1j" + b"[" * 300, "stored data nests too deep"),
+        (b'1j{"$decimal":"x"}', "stored data cannot be read (InvalidOperation)"),
+    ],
+)
+def test_what_an_error_says(data, message):
+    with pytest.raises(CorruptData) as caught:
+        loads(data)
+    assert str(caught.value) == message
+
+
 def test_an_error_does_not_carry_the_data():
     with pytest.raises(CorruptData) as caught:
         loads(b'1j{"password": "hunter2" oops')

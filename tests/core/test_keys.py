@@ -173,11 +173,13 @@ def test_fingerprints_are_compared_in_the_form_of_the_record():
     assert matches(recorded, {"a": 1.0})
     assert not matches(recorded, {"a": 2})
     assert matches(fingerprint({"a": 1, "b": 2}, identity=["a"]), {"a": 1, "b": 3}, identity=["a"])
+    rules = Rules.parse({"a": "lower"})
+    assert matches(fingerprint({"a": "X"}, rules=rules), {"a": "x"}, rules=rules)
     for unknown in (f"99{recorded[1:]}", f"0{recorded[1:]}"):
         with pytest.raises(ValueError, match="not known here"):
             matches(unknown, {"a": 1})
-    for broken in ("", "abc", ":1", recorded[2:]):
-        with pytest.raises(ValueError, match="no version"):
+    for broken in ("", "abc", ":1", "x:1", recorded[2:]):
+        with pytest.raises(ValueError, match=r"^not a fingerprint: it has no version$"):
             matches(broken, {"a": 1})
     with pytest.raises(ValueError, match="version 2 is not known"):
         fingerprint({}, version=2)
@@ -205,6 +207,7 @@ def test_arguments_equal_to_their_default_are_left_out():
     assert without_defaults(given_all, defaults) == {"to": "ann"}
     kept = {"copies": True, "tags": None, "note": "", "when": 5, "nan": object()}
     assert without_defaults(kept, defaults) == kept
+    assert without_defaults({"copies": "x"}, {"copies": "X"}, Rules.parse({"copies": "lower"})) == {}
     assert without_defaults({"copies": "X"}, {"copies": "x"}, Rules.parse({"copies": "lower"})) == {}
 
 
@@ -317,6 +320,12 @@ def test_golden_key_formats():
     }
 
 
+def test_names_in_keys_are_plain():
+    assert random_key(b"x" * 16, tool="a b:é/c").startswith("a_b__/c:")
+    assert format_key("a.b/é:c:d".encode("ascii", "replace").decode(), "text64").startswith("a_b__-")
+    assert format_key("x" * 255, "text") == "x" * 255
+
+
 def test_wrong_formats_and_keys_are_refused():
     with pytest.raises(ValueError, match=r"no key_format 'hex23'; did you mean 'hex32'\? There are: text, text36"):
         format_key("k", "hex23")
@@ -338,6 +347,7 @@ def test_wrong_formats_and_keys_are_refused():
         ("{c.id}", {"c": Customer(5)}, "5"),
         ("{o.id}", {"o": Order(id="x")}, "x"),
         ("{a.b.c}", {"a": {"b": {"c": True}}}, "true"),
+        ("{a}", {"a": False}, "false"),
         ("{{{a}}}", {"a": 1}, "{1}"),
         ("{a}{a}", {"a": 1}, "11"),
         ("{m}", {"m": Month.MAY}, "2026-05"),
@@ -350,6 +360,8 @@ def test_wrong_formats_and_keys_are_refused():
         ("{n}", {"n": 12.50}, "12.5"),
         ("{n}", {"n": -0.05}, "-0.05"),
         ("{n}", {"n": 10**20}, "1" + "0" * 20),
+        ("{n}", {"n": 10**21}, "1e21"),
+        ("{n}", {"n": 1e-20}, "0." + "0" * 19 + "1"),
         ("{n}", {"n": 1e-21}, "1e-21"),
     ],
 )
@@ -450,7 +462,10 @@ def test_volatile_names_are_reported_as_paths():
 def test_volatile_names_end_in_a_loop():
     loop = {}
     loop["nonce"] = loop
-    assert volatile_names(loop)[:2] == ("nonce", "nonce.nonce")
+    assert volatile_names(loop) == tuple(".".join(["nonce"] * count) for count in range(1, 101))
+    ring = [{"nonce": 1}]
+    ring.append(ring)
+    assert volatile_names({"a": ring}) == tuple(f"a{'[]' * count}.nonce" for count in range(1, 99))
 
 
 def test_volatile_looking_names_count():

@@ -50,6 +50,8 @@ def test_numbers_keep_every_digit(number):
         ("-0", 0),
         ("1E400", Decimal("1E400")),
         ("-1e-400", Decimal("-1e-400")),
+        ("1e10000", Decimal("1e10000")),
+        ("-1e-10000", Decimal("-1e-10000")),
     ],
 )
 def test_numbers_are_exact(text, value):
@@ -84,7 +86,8 @@ def test_endless_numbers_are_refused(text):
         ('{"amount":1,"amount":1000}', 12, "the same name twice"),
         ('{"a":{"x":1,"\\u0078":2},"b":1}', 12, "the same name twice"),
         ('[{"a":1},{"a":1,"b":{"a":1},"a":2}]', 28, "the same name twice"),
-        ('{"n":NaN}', 5, "NaN and Infinity"),
+        ('{"b":{"a":1},"a":2,"b":3}', 19, "the same name twice in one object"),
+        ('{"n":NaN}', 5, "NaN and Infinity are not numbers"),
         ('["NaN",-Infinity]', 7, "NaN and Infinity"),
         ('{"n":Infinity}', 5, "NaN and Infinity"),
         ('["\\\\ud800", "\\ud800"]', 13, "lone surrogate"),
@@ -113,7 +116,27 @@ def test_endless_numbers_are_refused(text):
 def test_refusals_say_where_and_why(text, position, reason):
     refused = refusal(text)
     assert (refused.position, reason in refused.reason) == (position, True), refused
+    assert refused.args == (refused.reason, refused.position)
     assert str(refused) == f"not valid JSON at position {position}: {refused.reason}"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('"\ud800"', "not UTF-8, or a lone surrogate"),
+        ('"\\ud800"', "a lone surrogate"),
+        ('{"a":1,"a":1}', "the same name twice in one object"),
+        ("NaN", "NaN and Infinity are not numbers"),
+        ("1e10001", "a number beyond ten to the power of 10000"),
+        ("1" * 10001, "a number of more than 10000 digits"),
+        ("[" * 101, "nested deeper than 100 levels"),
+        ("", "a value is missing"),
+        ('"', "a text is cut off"),
+        ("1 1", "text after the end of the value"),
+    ],
+)
+def test_what_a_refusal_says(text, reason):
+    assert refusal(text).reason == reason
 
 
 def test_a_trailing_comma_is_refused():
@@ -145,7 +168,7 @@ def test_brackets_inside_of_texts_do_not_nest():
 def test_arguments_are_an_object():
     assert parse_object('{"a": 1}') == {"a": 1}
     for text in ("[1,2]", "null", '"{}"', "1"):
-        with pytest.raises(InvalidJson, match="an object is wanted"):
+        with pytest.raises(InvalidJson, match=r"^not valid JSON at position 0: an object is wanted, \{...\}$"):
             parse_object(text)
 
 

@@ -131,6 +131,8 @@ def _change(rule: Rule, path: str) -> _Change:
         raise ValueError(f"canonical {path!r}: {name} is for a member, not for each element of a list")
     if digits is not None and name in _WITH_DIGITS:
         return partial(_transformed, by=partial(_WITH_DIGITS[name], int(digits)))
+    if digits is None and name in _FOR_TEXT:
+        return partial(_transformed, by=partial(_text, _FOR_TEXT[name]))
     if digits is None and name in _WITHOUT_DIGITS:
         return _WITHOUT_DIGITS[name]
     raise ValueError(f"canonical {path!r}: there is no rule {rule!r}{nearest(name, _NAMES)}")
@@ -238,21 +240,14 @@ def _read_number(value: object) -> Decimal | None:
     return None
 
 
-def _texts(rule: Callable[[str], object]) -> _Change:
-    return partial(_transformed, by=partial(_text, rule))
-
-
 _ABSENCES = ("ignore", "null_is_absent")
 _WITHOUT_DIGITS: Mapping[str, _Change] = {
     "ignore": partial(replace, absent=Absent.ALWAYS),
     "null_is_absent": partial(replace, absent=Absent.NULL),
     "unordered": partial(replace, order=Order.BAG),
     "unique": partial(replace, order=Order.SET),
-    "nfc": _texts(_nfc),
-    "strip": _texts(str.strip),
-    "lower": _texts(str.lower),
-    "json": _texts(_json),
     "instant": partial(_transformed, by=_instant),
 }
+_FOR_TEXT: Mapping[str, Callable[[str], object]] = {"nfc": _nfc, "strip": str.strip, "lower": str.lower, "json": _json}
 _WITH_DIGITS: Mapping[str, Callable[[int, Any], object]] = {"decimals": _decimals, "rounded": _rounded}
-_NAMES = (*_WITHOUT_DIGITS, *(f"{name}(n)" for name in _WITH_DIGITS))
+_NAMES = (*_WITHOUT_DIGITS, *_FOR_TEXT, *(f"{name}(n)" for name in _WITH_DIGITS))
