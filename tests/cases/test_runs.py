@@ -244,3 +244,27 @@ def test_case_066_a_reworded_repeat_with_a_declared_identity_is_the_same_action(
     assert (again.status, again.replayed, again.reworded) == ("succeeded", True, True)
     assert "words differ" in again.message
     assert effects == ["first words"]
+
+
+def test_the_second_of_two_intended_calls_is_not_lost_when_the_first_is_reworded(guard: settled.Guard) -> None:
+    effects: list[str] = []
+
+    @guard.tool(effect="write", identity=("order", "amount"))
+    def refund(order: str, amount: int, reason: str) -> str:
+        effects.append(reason)
+        return "refunded"
+
+    def ask(reason: str, step: str) -> settled.Result[str]:
+        return guard.dispatch("refund", {"order": "7", "amount": 5, "reason": reason}, step=step)
+
+    with guard.run("r"):
+        assert ask("a", "m1/0").ok
+    with guard.run("r"):
+        first = ask("b", "m2/0")
+        assert (first.replayed, first.reworded) == (True, True)
+        second = ask("a", "m3/0")  # the same action in its old words, or the second intended one?
+        assert (second.status, second.reason) == ("rejected", "untold_before")
+        assert second.earlier[0].operation_id == first.operation_id
+        third = ask("a", "m4/0")
+        assert (third.status, third.replayed) == ("succeeded", False)
+    assert effects == ["a", "a"]

@@ -72,7 +72,7 @@ class Entry:
 
     def tell(self, call: Call) -> None:
         """The asker is given this call's standing without having asked for it."""
-        self.answered.setdefault(call.operation_id, call.words)
+        self.answered[call.operation_id] = call.words
         self.told[call.operation_id] = call.state
         if call.state in SETTLED_FOR_ASKER:
             self.open.pop(call.operation_id, None)

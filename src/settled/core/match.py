@@ -60,11 +60,23 @@ def _as_before(books: Books, ask: Ask, entry: Entry) -> Match | Untold | None:
 
 
 def _in_scope(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold | Barred | None:
-    found = _by_step(books, ask, entry) or _unfinished(books, ask, entry) or _candidate(books, ask, entry)
+    found = _by_step(books, ask, entry) or _unfinished(books, ask, entry) or _old_words(books, ask, entry)
     begins = found is None or (isinstance(found, Match) and _made_again(found.call, entry))
     if not begins or ask.terms.effect in HARMLESS:
         return found
     return _not_told_of(books, ask, entry) or _bar(books, ask) or found
+
+
+def _old_words(books: Books, ask: Ask, entry: Entry) -> Match | Untold | None:
+    """Return the best like call; a model is asked first where it has been answered by it in other words already.
+
+    The old words may mean the same action, or the second of two intended ones: only the model knows.
+    """
+    found = _candidate(books, ask, entry)
+    spoken_for = found is not None and found.call.operation_id in entry.answered
+    if found is None or not spoken_for or not ask.by_model or ask.terms.effect in HARMLESS:
+        return found
+    return Untold((found.call,))
 
 
 def _made_again(call: Call, entry: Entry) -> bool:
@@ -177,7 +189,7 @@ def _bar(books: Books, ask: Ask) -> Match | Barred | None:
 def _not_exempt_or_random(call: Call, ask: Ask) -> bool:
     if ask.kind is KeyKind.RANDOM:
         return call.kind is KeyKind.RANDOM and call.operation_id not in ask.despite
-    return _not_exempt(call, ask)
+    return _not_exempt(call, ask) and not (ask.entry and _for_other_sibling(call, ask, ask.entry))
 
 
 def _same_action(call: Call, ask: Ask) -> bool:
