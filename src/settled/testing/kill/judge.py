@@ -1,0 +1,190 @@
+"""What must hold after any death, by the ledger: nothing done twice, nothing misreported, nothing lost."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from settled.api.queue import waiting
+from settled.core import codec, rules
+from settled.core.states import State
+from settled.ports import CallQuery
+from settled.testing.kill.scripts import SCRIPTS, one_by_one, play
+from settled.testing.kill.service import PROBED, REPEATABLE
+from settled.testing.kill.stage import Stage, Told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from settled.core.call import Call
+    from settled.core.model import Moment
+    from settled.testing.kill.plan import Plan
+    from settled.testing.kill.scripts import Script
+    from settled.testing.kill.service import Action
+
+HOUR = 3600.0
+"""By which the journal's clock is put forward: longer than any lease, shorter than what services remember."""
+MARGIN = 5.0
+"""Seconds."""
+NEVER_MORE = ("succeeded", "failed", "expired")
+"""What an agent was told for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """How things stand at one moment: records, effects, and what any process was told."""
+
+    records: Mapping[str, list[Call]]
+    effects: Mapping[str, list[str]]
+    told: list[Told]
+    now: Moment
+
+    def record(self, order: str) -> Call | None:
+        """Return the record of an intention, if there is one."""
+        return next(iter(self.records.get(order, [])), None)
+
+    def count(self, order: str) -> int:
+        """Return how many effects an intention had."""
+        return len(self.effects.get(order, []))
+
+
+def judge(plan: Plan) -> list[str]:
+    """Start again in the dead process's place: at once, and once every lease is over; return what is wrong.
+
+    ``plan``: that of the last process that lived.
+    """
+    script = SCRIPTS[plan.script]
+    (plan.home / "go-on").touch()  # nobody holds up the tools of the living
+    with Stage(replace(plan, name="again", entry=plan.entry + 1, wait=0.0), script) as stage:
+        dead = see(stage)
+        first = _ask(stage, script)
+    plan = replace(plan, name="later", entry=plan.entry + 2, wait=5.0, later=plan.later + HOUR)
+    with Stage(plan, script) as stage:
+        between = see(stage)
+        stage.guard.reconcile()
+        second = _ask(stage, script)
+        end = see(stage)
+        problems = _journal(stage, end)
+    for action in script.actions:
+        problems += _at_once(action, dead, first[action.order])
+        problems += _later(action, between, end, second[action.order])
+        problems += _truth(action, end)
+    return problems
+
+
+def _ask(stage: Stage, script: Script) -> dict[str, Told]:
+    """Ask for every action, in this process; return what was told of each."""
+    play(stage, replace(script, flow=one_by_one))
+    return {told.order: told for told in _told(stage.plan)}
+
+
+def _told(plan: Plan) -> list[Told]:
+    lines = plan.told.read_text().splitlines() if plan.told.exists() else []
+    return [Told(**json.loads(line)) for line in lines]
+
+
+def see(stage: Stage) -> Scene:
+    """Look without asking for anything."""
+    records = _grouped((_order(call), call) for call in stage.journal.find(CallQuery(limit=1000)))
+    effects = _grouped((effect.order, effect.value) for effect in stage.ledger.effects())
+    everyone = [replace(stage.plan, name=path.stem) for path in sorted(stage.plan.home.glob("*.told"))]
+    told = [told for each in everyone for told in _told(each)]
+    return Scene(records, effects, told, stage.journal.now())
+
+
+def _order(call: Call) -> str:
+    if not call.arguments:  # a tombstone: its key still holds the order
+        return call.key
+    arguments: dict[str, Any] = codec.loads(call.arguments)
+    return str(arguments["order"])
+
+
+def _grouped(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
+    groups: dict[str, list[Any]] = {}
+    for name, value in pairs:
+        groups.setdefault(name, []).append(value)
+    return groups
+
+
+def _owned(call: Call | None, now: Moment) -> bool:
+    """Whether a lease runs, and for longer than it takes to ask."""
+    return call is not None and call.state is State.PROCESSING and not rules.lease_over(call, now.plus(MARGIN))
+
+
+def _in_doubt(call: Call | None) -> bool:
+    return call is not None and call.state in (State.PROCESSING, State.UNKNOWN) and bool(call.doubtful)
+
+
+def _at_once(action: Action, dead: Scene, told: Told) -> list[str]:
+    """Right after the death: the owner is taken for alive, and what was in doubt is not made again."""
+    record, problems = dead.record(action.order), []
+    if _owned(record, dead.now) and told.status != "in_progress":
+        problems.append(f"{action.order}: its owner's lease runs, and it is told {told.status}")
+    if told.status == "in_progress" and (record is None or record.state is not State.PROCESSING):
+        problems.append(f"{action.order}: nobody is at work on it, and it is told in_progress")
+    return problems
+
+
+def _later(action: Action, before: Scene, end: Scene, told: Told) -> list[str]:
+    """Once the lease is over: settled truthfully, or unknown where nothing can tell."""
+    order, problems = action.order, []
+    record, new = before.record(order), end.count(order) - before.count(order)
+    blind = action.tool not in (*REPEATABLE, PROBED)
+    may_stay = blind and (_in_doubt(record) or action.trouble in ("lost", "dropped"))
+    if told.status == "unknown" and not may_stay:
+        problems.append(f"{order}: needlessly unknown ({told.reason})")
+    if told.status not in ("succeeded", "unknown") and (told.status, action.tool) != ("expired", "note"):
+        problems.append(f"{order}: neither done nor unknown but {told.status} ({told.reason})")
+    if new and blind and _in_doubt(record):
+        problems.append(f"{order}: it was in doubt, and was made again")
+    if new and record is not None and record.state is State.SUCCEEDED:
+        problems.append(f"{order}: it had succeeded, and was made again")
+    return problems
+
+
+def _truth(action: Action, end: Scene) -> list[str]:
+    """What anybody was ever told, against the ledger."""
+    order, problems = action.order, []
+    values, told = end.effects.get(order, []), [t for t in end.told if t.order == order]
+    if action.tool not in ("look", "put") and len(values) > 1:
+        problems.append(f"{order}: done {len(values)} times")
+    if action.tool not in ("look", "put") and len(end.records.get(order, [])) > 1:
+        problems.append(f"{order}: on record {len(end.records[order])} times")
+    for each in told:
+        if each.status == "succeeded" and not values:
+            problems.append(f"{order}: told succeeded, and it never happened")
+        if each.value is not None and each.value not in values:
+            problems.append(f"{order}: told a value that nothing has returned: {each.value}")
+        if each.status in ("failed", "not_done", "expired") and values and action.tool != "note":
+            problems.append(f"{order}: told {each.status}, and it happened")
+    known = {each.value for each in told if each.status == "succeeded" and each.value is not None}
+    if len(known) > 1:
+        problems.append(f"{order}: told {len(known)} different values")
+    return problems + _steady(order, told)
+
+
+def _steady(order: str, told: list[Told]) -> list[str]:
+    """Once told for good, never told otherwise (``told`` is sorted by process, not by time: compare pairs)."""
+    final = {each.status for each in told if each.status in NEVER_MORE} - {"expired"}
+    return [f"{order}: told for good {sorted(final)}"] if len(final) > 1 else []
+
+
+def _journal(stage: Stage, end: Scene) -> list[str]:
+    """Nothing is dropped, the log is whole, and so is the file."""
+    queued = {call.operation_id for call in waiting(stage.journal)}
+    delivered = stage.plan.home / "alerted"
+    alerted = {alert.operation_id for alert in stage.journal.alerts(1000)}
+    alerted |= set(delivered.read_text().split()) if delivered.exists() else set()
+    problems = [*stage.journal.verify().problems, *stage.journal.check().problems]
+    for call in (call for calls in end.records.values() for call in calls):
+        who = f"{call.operation_id} ({call.tool})"
+        if call.state is State.PROCESSING:
+            problems.append(f"{who} is left in processing")
+        if call.state is State.UNKNOWN and call.operation_id not in queued:
+            problems.append(f"{who} is unknown, and not in the queue")
+        if call.state is State.UNKNOWN and call.operation_id not in alerted:
+            problems.append(f"{who} is unknown, and nobody is alerted")
+        if call.disputed:
+            problems.append(f"{who} is disputed")
+    return problems

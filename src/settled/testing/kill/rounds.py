@@ -1,0 +1,124 @@
+"""Killing processes: at every boundary in turn, or at random ones, alone and two on one file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from settled.testing.kill.fuse import crossed
+from settled.testing.kill.judge import HOUR, judge
+from settled.testing.kill.nursery import KILLED, awaited
+from settled.testing.kill.plan import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from random import Random
+
+    from settled.testing.kill.nursery import Nursery
+
+AT_RANDOM = ("agent", "doubt", "desk", "fan", "person", "care")
+"""Scripts that wait for nobody outside."""
+LAST_BOUNDARY = 60
+LONGEST = 0.5
+"""Seconds after which, at the latest, a process is killed from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How a process died, and what was wrong afterwards."""
+
+    plan: Plan
+    died: bool
+    boundary: str
+    """The last one that it crossed, or came to; empty if it died before the first."""
+    work: int
+    """How many boundaries it had come to."""
+    problems: list[str]
+
+    def __str__(self) -> str:
+        """Name the death, to be read in a failing test."""
+        kind = "async" if self.plan.is_async else "sync"
+        how = f"died at {self.work} {self.boundary!r}" if self.died else "lived"
+        return f"{self.plan.script} {kind} {how}: {'; '.join(self.problems)}"
+
+
+def everywhere(nursery: Nursery, plan: Plan, *, template: Path | None = None, step: int = 1) -> Iterator[Death]:
+    """Play a plan again and again and kill it at boundary ``plan.at``, ``step`` further on, and so on.
+
+    The last one finds no boundary to die at, and lives. Each life has a folder of its own, like ``template``.
+    Raises ``RuntimeError`` if a process died elsewhere than it should.
+    """
+    number, lived = plan.at or 1, False
+    while not lived:
+        home = plan.home / f"{plan.script}-{'async' if plan.is_async else 'sync'}-{number}"
+        if template is None:
+            home.mkdir()
+        else:
+            shutil.copytree(template, home)
+        death = once(nursery, replace(plan, folder=str(home), at=number))
+        yield death
+        if not death.problems:
+            shutil.rmtree(home)
+        lived, number = not death.died, number + step
+
+
+def once(nursery: Nursery, plan: Plan) -> Death:
+    """Let one process live and die by a plan, and judge what it leaves."""
+    died = nursery.live(plan) == KILLED
+    names = crossed(plan.trace, plan.channel)
+    if died and len(names) != plan.at:
+        raise RuntimeError(f"{plan} died at boundary {len(names)}")
+    return Death(plan, died, names[-1] if names else "", len(names), judge(plan))
+
+
+def at_random(nursery: Nursery, folder: Path, dice: Random) -> list[Death]:
+    """Play one round: up to three generations of one or two processes on one file, then a judge."""
+    draft = Plan(str(folder), dice.choice(AT_RANDOM), wait=0.2)
+    deaths: list[Death] = []
+    for generation in range(dice.randint(1, 3)):
+        draft = replace(draft, later=generation * HOUR, is_async=dice.choice((False, True)))
+        deaths += _generation(nursery, draft, dice, generation)
+    problems = judge(replace(draft, entry=90))
+    return [*deaths[:-1], replace(deaths[-1], problems=problems)]
+
+
+def _generation(nursery: Nursery, draft: Plan, dice: Random, generation: int) -> list[Death]:
+    count = dice.randint(1, 2)
+    plans = [
+        replace(
+            draft,
+            name=f"process-{generation}-{place}",
+            entry=1 + 10 * generation + place,
+            at=dice.randint(1, LAST_BOUNDARY) if dice.choice((True, True, False)) else None,
+        )
+        for place in range(count)
+    ]
+    pids = {nursery.start(plan): plan for plan in plans}
+    for pid, plan in pids.items():
+        if plan.at is None:
+            time.sleep(dice.uniform(0, LONGEST))
+            os.kill(pid, signal.SIGKILL)
+    return [_dead(plan, nursery.wait(pid)) for pid, plan in pids.items()]
+
+
+def _dead(plan: Plan, code: int) -> Death:
+    names = crossed(plan.trace)
+    return Death(plan, code == KILLED, names[-1] if names else "", len(names), [])
+
+
+def crash(nursery: Nursery, plan: Plan, wanted: dict[str, int]) -> None:
+    """Start a process and kill it from outside once it has come to ``wanted`` boundaries (name -> how often)."""
+    pid = nursery.start(plan)
+
+    def there() -> int | None:
+        names = crossed(plan.trace)
+        return 0 if all(names.count(name) >= often for name, often in wanted.items()) else None
+
+    awaited(there, f"{plan} never came to {wanted}")
+    if nursery.kill(pid) != KILLED:
+        raise RuntimeError(f"{plan} was over before it was killed")

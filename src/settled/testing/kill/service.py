@@ -1,0 +1,134 @@
+"""The other side: one tool of each effect over the ledger, with the troubles that services have."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Literal
+
+import settled
+from settled.testing.kill.ledger import Effect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from settled.testing.kill.fuse import Fuse
+    from settled.testing.kill.ledger import Ledger
+
+Trouble = Literal["", "busy", "away", "dropped", "lost", "stuck", "held"]
+"""Of the first attempt: refused before the effect (away: for a minute); no answer, before the effect (dropped) or after
+it (lost); held up until a test lets it go on, before the effect (stuck) or after it (held)."""
+DAY = 86400.0
+MOST_PATIENCE = 60.0
+"""Seconds that a tool is held up at the most: a test that forgets it fails, and does not hang."""
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "look": {"effect": "read"},
+    "put": {"effect": "idempotent"},
+    "charge": {"effect": "deduplicated", "remote_retention": 30 * DAY},
+    "send": {"effect": "write"},
+    "book": {"effect": "write", "max_request_lifetime": 0.02},
+    "crawl": {"effect": "write", "timeout": 0.2},
+    "note": {"effect": "write", "retention": 0.0},
+}
+REPEATABLE = ("look", "put", "charge")
+"""May be done again; of ``charge`` the service sees to it that there is one effect."""
+PROBED = "book"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that a script means to do once."""
+
+    tool: str
+    order: str
+    trouble: Trouble = ""
+
+
+class Service:
+    """What the tools do; ``folder`` holds the ledger and the sign that lets held-up tools go on."""
+
+    def __init__(self, ledger: Ledger, folder: Path, fuse: Fuse) -> None:
+        self.ledger, self._fuse = ledger, fuse
+        self._go_on = folder / "go-on"
+
+    def receive(self, trouble: str) -> None:
+        """Take a request, or fail before its effect."""
+        if trouble in ("busy", "away"):
+            wait = MOST_PATIENCE if trouble == "away" else None
+            raise settled.NotExecuted(trouble, retryable=True, retry_after=wait)
+        if trouble == "dropped":
+            raise TimeoutError("the request was dropped")
+
+    def act(self, tool: str, order: str, trouble: str) -> str:
+        """Have the effect, and answer unless the answer is lost."""
+        call = settled.current_call()
+        self._fuse.cross(f"{tool}: before the effect")
+        effect = Effect(tool, order, call.key, f"{order}-{token_hex(6)}")
+        if tool == "charge":
+            effect = self.ledger.once(effect)
+        else:
+            self.ledger.write(effect)
+        self._fuse.cross(f"{tool}: after the effect")
+        if trouble == "lost":
+            raise TimeoutError("the answer was lost")
+        return effect.value
+
+    def find(self, call: settled.Call) -> settled.Happened | settled.NotHappened:
+        """Look an effect up by its key: the probe."""
+        self._fuse.cross("before the probe")
+        found = next((effect for effect in self.ledger.effects() if effect.key == call.key), None)
+        self._fuse.cross("after the probe")
+        return settled.NotHappened() if found is None else settled.Happened(found.value)
+
+    def pauses(self, name: str) -> Iterator[float]:
+        """Yield seconds to sleep until a test lets the tool go on."""
+        self._fuse.cross(name)
+        end = time.monotonic() + MOST_PATIENCE
+        while not self._go_on.exists() and time.monotonic() < end:
+            yield 0.005
+
+
+def declare(guard: settled.Guard, service: Service, names: Iterable[str], *, is_async: bool) -> None:
+    """Declare tools, as ``def`` or as ``async def``; ``crawl``, which outlives its time-out, always as ``def``."""
+    for name in names:
+        more: dict[str, Any] = {"probe": service.find} if name == PROBED else {}
+        function = _async_tool(service, name) if is_async and name != "crawl" else _tool(service, name)
+        guard.tool(name=name, identity=("order",), **OPTIONS[name], **more)(function)
+
+
+def _of_first(trouble: str) -> str:
+    return trouble if settled.current_call().attempt == 1 else ""
+
+
+def _tool(service: Service, name: str) -> Any:
+    def act(order: str, trouble: str = "", memo: str = "") -> str:
+        del memo  # the model's words: others each time
+        trouble = _of_first(trouble)
+        service.receive(trouble)
+        for seconds in service.pauses(trouble) if trouble == "stuck" else ():
+            time.sleep(seconds)
+        value = service.act(name, order, trouble)
+        for seconds in service.pauses(trouble) if trouble == "held" else ():
+            time.sleep(seconds)
+        return value
+
+    return act
+
+
+def _async_tool(service: Service, name: str) -> Any:
+    async def act(order: str, trouble: str = "", memo: str = "") -> str:
+        del memo
+        trouble = _of_first(trouble)
+        service.receive(trouble)
+        for seconds in service.pauses(trouble) if trouble == "stuck" else ():
+            await asyncio.sleep(seconds)
+        value = service.act(name, order, trouble)
+        for seconds in service.pauses(trouble) if trouble == "held" else ():
+            await asyncio.sleep(seconds)
+        return value
+
+    return act

@@ -1,0 +1,77 @@
+"""What a process has on the table: a guard on the journal, tools over the ledger, a place to note what it was told."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import settled
+from settled import host
+from settled.testing.kill.fuse import Fuse
+from settled.testing.kill.journal import FusedJournal
+from settled.testing.kill.ledger import Ledger, append
+from settled.testing.kill.service import Action, Service, declare
+
+if TYPE_CHECKING:
+    from settled.core.model import Moment
+    from settled.testing.kill.plan import Plan
+    from settled.testing.kill.scripts import Script
+
+RUN = "trip"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the agent was told of one action."""
+
+    order: str
+    status: str
+    reason: str
+    value: str | None
+    replayed: bool
+    recorded: bool
+
+
+class Stage:
+    """One guard with its tools, in one process. A context manager."""
+
+    def __init__(self, plan: Plan, script: Script, fuse: Fuse | None = None) -> None:
+        self.plan, self.fuse, self.in_run = plan, fuse or Fuse(), script.in_run
+        self.ledger = Ledger(plan.home / "ledger")
+        self.service = Service(self.ledger, plan.home, self.fuse)
+        self.journal = FusedJournal(str(plan.home / "agent.db"), self.fuse, clock=self._clock)
+        self.guard = settled.Guard(self.journal, lease=plan.lease)
+        declare(self.guard, self.service, {action.tool for action in script.actions}, is_async=plan.is_async)
+
+    def _clock(self) -> Moment:
+        return host.now().plus(self.plan.later)
+
+    def run(self) -> settled.Run | nullcontext[Any]:
+        """Return the run that the calls are made in, or nothing to enter."""
+        return self.guard.run(RUN) if self.in_run else nullcontext()
+
+    def bind(self, action: Action, *, time: int = 1) -> settled.BoundCall[Any]:
+        """Return the call for an action, as a model asks for it this time: with new ids and new words."""
+        given = {"order": action.order, "trouble": action.trouble, "memo": f"words of entry {self.plan.entry}"}
+        step = f"message {self.plan.entry} {action.order} {time}/1" if self.in_run else None
+        bound = self.guard.bind(action.tool, given, step=step)
+        if isinstance(bound, settled.Result):
+            raise TypeError(bound.message)
+        key = None if self.in_run else action.order
+        return replace(bound, options=replace(bound.options, key=key, wait=self.plan.wait))
+
+    def tell(self, action: Action, result: settled.Result[Any]) -> Told:
+        """Note what the agent was told."""
+        value = result.value if result.ok and result.value_available else None
+        told = Told(action.order, result.status, result.reason, value, result.replayed, result.recorded)
+        append(self.plan.told, json.dumps(asdict(told)))
+        self.fuse.cross("told")
+        return told
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.guard.close()

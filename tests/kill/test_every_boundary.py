@@ -1,0 +1,93 @@
+"""Killed at every boundary there is, a process leaves nothing done twice, misreported or lost.
+
+The boundaries are not listed anywhere: each script is played until it ends, killed one boundary further each time, so
+that a new transition is covered by itself. Plain code dies at the odd ones, asyncio at the even ones, of the same
+machine; ``python -m settled.testing.kill --every`` takes all of both.
+"""
+
+import pytest
+
+from settled.testing.kill.fuse import crossed
+from settled.testing.kill.judge import judge
+from settled.testing.kill.plan import Plan
+from settled.testing.kill.rounds import crash, everywhere
+
+AROUND = {"before Claim", "inside Claim", "after Claim", "told"}
+ENDS = {"before End", "inside End", "after End"}
+AGAIN = {"before Begin", "inside Begin", "after Begin"}
+SETTLING = {"before the probe", "after the probe", "before Settle", "inside Settle", "after Settle"}
+
+
+def effects(*tools):
+    return {f"{tool}: {when} the effect" for tool in tools for when in ("before", "after")}
+
+
+SCRIPTS = {
+    "agent": AROUND | ENDS | AGAIN | effects("look", "send", "put") | {"inside EnterRun"},
+    "doubt": AROUND | ENDS | AGAIN | effects("book", "charge") | SETTLING,
+    "desk": AROUND | ENDS | effects("send", "book") | SETTLING,
+    "fan": {"before Reserve", "inside Reserve", "after Reserve"},  # behind it, threads cross in any order
+    "person": AROUND | ENDS | {"before Resolve", "inside Resolve", "after Resolve"},
+    "care": AROUND | ENDS | {"inside seal", "after seal", "inside ExpireAll", "inside delivered", "after compacting"},
+    "late": {"before Evidence", "inside Evidence", "after Evidence"},
+}
+
+
+def died(deaths):
+    """Return where the processes died, having seen that each did, but the last, and that all was well afterwards."""
+    deaths = list(deaths)
+    assert [str(death) for death in deaths if death.problems] == []
+    assert [death.died for death in deaths] == [True] * (len(deaths) - 1) + [False]
+    assert all(death.work == death.plan.at for death in deaths if death.died)
+    return [death.boundary for death in deaths if death.died]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_killed_at_every_boundary(nursery, tmp_path, script):
+    odd = died(everywhere(nursery, Plan(str(tmp_path), script, at=1), step=2))
+    even = died(everywhere(nursery, Plan(str(tmp_path), script, at=2, is_async=True), step=2))
+    assert SCRIPTS[script] - {*odd, *even} == set()
+
+
+@pytest.fixture(scope="module")
+def crashed(nursery, tmp_path_factory):
+    """Five calls of a run in flight at once, whose process was killed: two before and three after the effect."""
+    plan = Plan(str(tmp_path_factory.mktemp("crashed")), "crash")
+    crash(nursery, plan, {"stuck": 2, "held": 3})
+    plan.trace.unlink()
+    return plan.home
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_killed_while_it_settles_what_a_dead_process_left(nursery, tmp_path, crashed, is_async):
+    plan = Plan(str(tmp_path), "settle", later=7200.0, entry=2, at=1 + is_async, is_async=is_async, name="settler")
+    boundaries = died(everywhere(nursery, plan, template=crashed, step=2))
+    assert len(boundaries) >= 12
+    assert {name.split()[-1] for name in boundaries} >= {"Adopt", "Over", "probe", "Settle"}
+
+
+def test_killed_while_a_lease_is_renewed(nursery, tmp_path):
+    plan = Plan(str(tmp_path), "slow", channel="keeper", lease=1.2)
+    boundaries = []
+    for death in everywhere(nursery, plan):
+        assert death.died
+        assert death.problems == []
+        boundaries.append(death.boundary)
+        if len(boundaries) == 12:
+            break
+    assert {"before Renew", "inside Renew", "after Renew", "inside seal"} <= set(boundaries)
+
+
+def test_killed_while_it_sleeps_between_two_attempts(nursery, tmp_path):
+    plan = Plan(str(tmp_path), "asleep")
+    crash(nursery, plan, {"after End": 1})
+    assert crossed(plan.trace)[-1] == "after End"
+    assert judge(plan) == []
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_killed_while_it_opens_the_journal_and_at_everything_it_does_to_files(nursery, tmp_path, is_async):
+    plan = Plan(str(tmp_path), "desk", channel="files", at=1 + is_async, is_async=is_async)
+    boundaries = died(everywhere(nursery, plan, step=2))
+    assert len(boundaries) >= 8
+    assert {"open", "sqlite3.connect"} <= set(boundaries)

@@ -1,0 +1,69 @@
+"""The judge sees what it is there for: each planted bug, each piece of evidence taken away, is named."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from settled.core import claim, rules, settling
+from settled.core.call import evolve
+from settled.core.states import Event
+from settled.testing.kill.judge import judge
+from settled.testing.kill.plan import Plan
+from settled.testing.kill.rounds import crash
+
+
+@pytest.fixture
+def killed_after_the_effect(nursery, tmp_path):
+    plan = Plan(str(tmp_path), "slow")
+    crash(nursery, plan, {"held": 1})
+    return plan
+
+
+def run_again(books, call, now):
+    """Take the end of a lease for proof that nothing happened."""
+    changed, row = evolve(call, Event.ABSENT, now, epoch=call.epoch + 1, attempts=(), series=0)
+    books.put(changed, row)
+    return changed
+
+
+def test_an_honest_library_passes(killed_after_the_effect):
+    assert judge(killed_after_the_effect) == []
+
+
+def test_a_call_that_runs_again_when_its_lease_is_over_is_seen(killed_after_the_effect, monkeypatch):
+    monkeypatch.setattr(claim, "orphaned", run_again)
+    monkeypatch.setattr(settling, "orphaned", run_again)
+    problems = judge(killed_after_the_effect)
+    assert any("done 2 times" in problem for problem in problems)
+    assert any("was made again" in problem for problem in problems)
+
+
+def test_a_live_owner_who_is_not_respected_is_seen(killed_after_the_effect, monkeypatch):
+    blind = SimpleNamespace(**{**vars(rules), "lease_over": lambda call, now: True})
+    monkeypatch.setattr(claim, "rules", blind)
+    problems = judge(killed_after_the_effect)
+    assert any("its owner's lease runs, and it is told unknown" in problem for problem in problems)
+
+
+def test_a_success_that_never_happened_is_seen(nursery, tmp_path):
+    plan = Plan(str(tmp_path), "desk")
+    nursery.live(plan)
+    (tmp_path / "ledger").unlink()
+    assert "invoice: told succeeded, and it never happened" in judge(plan)
+
+
+def test_another_value_than_the_first_is_seen(nursery, tmp_path):
+    plan = Plan(str(tmp_path), "desk")
+    nursery.live(plan)
+    lines = [json.loads(line) for line in plan.told.read_text().splitlines()]
+    lines[0]["value"] = "invoice-other"
+    plan.told.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    problems = judge(plan)
+    assert any("told a value that nothing has returned" in problem for problem in problems)
+    assert any("told 2 different values" in problem for problem in problems)
+
+
+def test_a_call_that_nobody_is_alerted_of_is_seen(killed_after_the_effect, monkeypatch):
+    monkeypatch.setattr("settled.journals.sqlite.books.SqliteBooks.alert", lambda *_: None)
+    assert any("nobody is alerted" in problem for problem in judge(killed_after_the_effect))
