@@ -405,9 +405,11 @@ class Errand:
 
 
 def _lists_last(heard: tuple[Intent, Ask, Told | None]) -> int:
-    """First one's own attempts, then answers of earlier calls, last the lists of such."""
+    """First one's own attempts and calls, then answers of like calls, last the lists of such."""
     told = heard[2]
-    return 0 if told is None or told.own else 2 if told.answer.earlier else 1
+    if told is None or told.own:
+        return 0
+    return 3 if told.answer.earlier else 2 if told.answer.like else 1
 
 
 @dataclass(slots=True)
