@@ -483,6 +483,7 @@ STDLIB = [
     row("certificate", CERTIFICATE, P),
     row("URLError-refused", urllib.error.URLError(REFUSED), R),
     row("URLError-broken-pipe", urllib.error.URLError(BrokenPipeError(errno.EPIPE, "")), U),
+    row("URLError-of-something-else", urllib.error.URLError(None), U),
     row("URLError-own-refusal", urllib.error.URLError("no host given"), P),
     row("HTTPError-404", http_error(404), P),
     row("HTTPError-503-Retry-After", http_error(503, Retry_After="3"), R),

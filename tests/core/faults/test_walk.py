@@ -268,6 +268,12 @@ def test_a_group_proves_what_all_of_its_members_prove():
     assert classify(group(connect_error(), answered("requests.exceptions.HTTPError", 403))).kind is FaultClass.PERMANENT
 
 
+def test_a_group_as_a_cause():
+    both = ExceptionGroup("every address", [refused(), refused()])
+    assert evidence(because(ToolError(), both)) is Evidence.NONE
+    assert evidence(because(ToolError(), ExceptionGroup("", [refused(), read_timeout()]))) is Evidence.MAYBE
+
+
 def test_wide_groups_are_not_read_to_the_end():
     assert evidence(ExceptionGroup("", [refused() for _ in range(3)])) is Evidence.NONE
     assert evidence(ExceptionGroup("", [refused() for _ in range(chain.MOST + 1)])) is Evidence.MAYBE

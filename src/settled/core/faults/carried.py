@@ -47,8 +47,18 @@ def carried(error: BaseException) -> Carried | None:
 def by_answer(error: BaseException, situation: Situation) -> Fault | None:
     """Read an exception by the answer that it carries; ``None`` if it carries none."""
     answer = carried(error)
+    return None if answer is None else _read(answer, situation)
+
+
+def broken_body(error: BaseException, situation: Situation) -> Fault:
+    """Read an answer whose body could not be used: executed if its status was a success, else by the status."""
+    answer = carried(error)
     if answer is None:
-        return None
+        return ambiguous("broken_body", uncertain=True)
+    return unusable("broken_body") if answer.successful else _read(answer, situation)
+
+
+def _read(answer: Carried, situation: Situation) -> Fault:
     fault = read_answer(
         answer.status,
         answer.headers,
@@ -59,14 +69,6 @@ def by_answer(error: BaseException, situation: Situation) -> Fault | None:
     )
     code = f"http_{answer.status}"
     return fault or (ambiguous(code) if answer.successful else hopeless(code))
-
-
-def broken_body(error: BaseException, situation: Situation) -> Fault:
-    """Read an answer whose body could not be used: executed if its status was a success, else by the status."""
-    answer = carried(error)
-    if answer is None:
-        return ambiguous("broken_body", uncertain=True)
-    return unusable("broken_body") if answer.successful else by_answer(error, situation) or ambiguous("broken_body")
 
 
 def _of_botocore(response: Mapping[str, object]) -> Carried | None:
@@ -81,7 +83,7 @@ def _of_botocore(response: Mapping[str, object]) -> Carried | None:
 
 
 def _headers(*holders: object) -> object:
-    every = (look.attr(holder, name) for holder in holders for name in ("headers", "hdrs"))
+    every = (look.attr(holder, "headers") for holder in holders)
     return next((headers for headers in every if headers is not None), None)
 
 
