@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from settled.errors import DeclarationError
 from settled.journals.prune import prune
+from settled.testing.kill.forks import forking
 from settled.testing.kill.ledger import append
 from settled.testing.kill.service import MOST_PATIENCE, Action
 
@@ -101,6 +103,25 @@ def _status(stage: Stage, result: settled.Result[Any]) -> str:
     return found.status if found else ""
 
 
+def at_a_signal(stage: Stage, actions: tuple[Action, ...]) -> Flow:
+    """Ask once all who race are ready."""
+    stage.fuse.cross("ready")
+    end = time.monotonic() + MOST_PATIENCE
+    while not (stage.plan.home / "go").exists() and time.monotonic() < end:
+        time.sleep(0.001)
+    yield from one_by_one(stage, actions)
+
+
+def with_a_jumping_clock(stage: Stage, actions: tuple[Action, ...]) -> Flow:
+    """Ask while the wall clock of this process jumps by ten minutes, now forward, now back, at each look."""
+    honest, jumps = time.time, itertools.cycle((600.0, -600.0, 0.0))
+    time.time = lambda: honest() + next(jumps)
+    try:
+        yield from one_by_one(stage, actions)
+    finally:
+        time.time = honest
+
+
 def settling(stage: Stage, actions: tuple[Action, ...]) -> Flow:
     """Settle what an earlier process left; ask for nothing."""
     del actions
@@ -134,6 +155,11 @@ SCRIPTS = {
     "care": Script((Action("note", "first"), Action("note", "second"), Action("send", "kept", "lost")), with_care),
     "late": Script((Action("crawl", "site", "held"),), with_a_late_answer),
     "slow": Script((Action("send", "freight", "held"),), one_by_one),
+    "tardy": Script((Action("send", "freight", "stuck"),), one_by_one),
+    "booker": Script((Action("book", "berth", "stuck"),), one_by_one),
+    "jumpy": Script((Action("send", "freight", "held"),), with_a_jumping_clock),
+    "race": Script((Action("send", "prize", "held"),), at_a_signal),
+    "forks": Script((Action("send", "before"), Action("look", "shared look")), forking),
     "asleep": Script((Action("send", "later", "away"),), one_by_one),
     "crash": Script(CRASHED, side_by_side, in_run=True),
     "settle": Script(CRASHED, settling, in_run=True),
