@@ -19,7 +19,7 @@ from settled.core.model import (
     Standing,
     Terms,
 )
-from settled.core.states import State
+from settled.core.states import UNSETTLED, State
 from settled.journals.memory import MemoryBooks, MemoryJournal
 
 ME = Owner("here", "boot-1", "ns", 7, "100")
@@ -114,8 +114,8 @@ def _keep(books: MemoryBooks, each: Call) -> None:
     books.keys[each.key] = each.operation_id
     books.likes[each.scope, each.lane, each.tool, each.identity].append(each.operation_id)
     books.tools[each.scope, each.tool].append(each.operation_id)
-    if each.state is State.UNKNOWN:
-        books.doubts[each.tenant, each.scope, each.tool][each.operation_id] = None
+    if each.state in UNSETTLED:
+        books.open_calls[each.tenant, each.scope, each.tool][each.operation_id] = None
 
 
 __all__ = ["Effect", "Standing", "State"]

@@ -45,6 +45,8 @@ class Ask:
     """This call's place in its message."""
     by_model: bool = False
     despite: frozenset[str] = frozenset()
+    alive: frozenset[str] = frozenset()
+    """Like calls whose owners were seen to live: they are at work, and this ask is another action."""
     while_unknown: str = "identity"
     untold: str = "tell"
     entry: Entry | None = field(default=None, compare=False)
@@ -110,10 +112,17 @@ class Barred:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspect:
+    """Like calls outside of any run are at work elsewhere: if their owners are dead, they are in doubt."""
+
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Superseded:
     """A later entry works on this run; this one may start nothing more."""
 
     run_id: str
 
 
-ClaimReply = Begun | WouldRun | Stands | Busy | Doubtful | Conflict | Untold | Barred | Superseded
+ClaimReply = Begun | WouldRun | Stands | Busy | Doubtful | Conflict | Untold | Barred | Suspect | Superseded

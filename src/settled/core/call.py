@@ -70,6 +70,11 @@ class Call:
         return self.attempts[0].begun if self.attempts else self.created
 
     @property
+    def doubted_before(self) -> bool:
+        """Whether an attempt before the last one may have had an effect."""
+        return any(a.in_doubt for a in self.attempts[:-1])
+
+    @property
     def doubtful(self) -> tuple[Attempt, ...]:
         """The attempts that may have had an effect nobody knows of."""
         return tuple(a for a in self.attempts if a.in_doubt)

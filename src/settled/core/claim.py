@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 from settled.core import rules
 from settled.core.ask import (
     Ask,
-    Barred,
     Begun,
     Busy,
     ClaimReply,
-    Conflict,
     Doubtful,
     Stands,
     Superseded,
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from settled.core.books import Books
+    from settled.core.match import Found
     from settled.core.model import Moment
 
 
@@ -57,12 +56,12 @@ class Claim:
         pinned = books.by_id(self.pinned) if self.pinned else None
         if pinned is not None:
             return self._answer(books, Match(pinned), now)
-        found = find(books, ask)
+        found = find(books, ask, now)
         reply = self._new(books, now) if found is None else self._answer(books, found, now)
         _remember(books, ask, reply)
         return reply
 
-    def _answer(self, books: Books, found: Match | Conflict | Untold | Barred, now: Moment) -> ClaimReply:
+    def _answer(self, books: Books, found: Found, now: Moment) -> ClaimReply:
         if not isinstance(found, Match):
             return found
         call, like = found.call, found.like
@@ -74,9 +73,9 @@ class Claim:
             call = orphaned(books, call, now)
         if call.state is State.UNKNOWN:
             may = self.repeat and rules.repeatable(call, now) and not call.held
-            return self._again(books, call, now) if may else Doubtful(call, like)
+            return self._begin_series(books, call, now) if may else Doubtful(call, like)
         if call.state in (State.NOT_DONE, State.PARKED) and self._new_series(call, now):
-            return self._again(books, call, now)
+            return self._begin_series(books, call, now)
         return Stands(call, like)
 
     def _new_series(self, call: Call, now: Moment) -> bool:
@@ -89,7 +88,7 @@ class Claim:
         again = call.kind is not KeyKind.SCOPED and not self.ask.step
         return entry is None or again or call.series != entry.no
 
-    def _again(self, books: Books, call: Call, now: Moment) -> ClaimReply:
+    def _begin_series(self, books: Books, call: Call, now: Moment) -> ClaimReply:
         if not rules.may_begin(call, now):
             return Stands(call)
         if not self.begin:

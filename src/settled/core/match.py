@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from settled.core.ask import Barred, Conflict, Untold
+from settled.core.ask import Barred, Conflict, Suspect, Untold
 from settled.core.entry import Entry
 from settled.core.model import Effect, KeyKind
+from settled.core.rules import lease_over
 from settled.core.states import MAY_HAVE_EFFECT, State
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from settled.core.ask import Ask
     from settled.core.books import Books
     from settled.core.call import Call
+    from settled.core.model import Moment
 
 HARMLESS = frozenset({Effect.READ, Effect.IDEMPOTENT})
 """What these tools do may be done again under another key; the other side de-duplicates on the same key only."""
@@ -35,7 +37,10 @@ class Match:
     """By likeness; otherwise by key or step."""
 
 
-def find(books: Books, ask: Ask) -> Match | Conflict | Untold | Barred | None:
+Found = Match | Conflict | Untold | Barred | Suspect
+
+
+def find(books: Books, ask: Ask, now: Moment) -> Found | None:
     """Return what answers ``ask``; ``None`` if it is a new action."""
     if ask.kind is KeyKind.SCOPED:
         entry = ask.entry or Entry()
@@ -43,7 +48,7 @@ def find(books: Books, ask: Ask) -> Match | Conflict | Untold | Barred | None:
     call = books.by_key(ask.key)
     if call is not None:
         return Match(call) if same_arguments(call, ask) else Conflict(call)
-    return _bar(books, ask) if ask.kind is KeyKind.RANDOM else None
+    return _outside(books, ask, now) if ask.kind is KeyKind.RANDOM else None
 
 
 def same_arguments(call: Call, ask: Ask) -> bool:
@@ -113,7 +118,7 @@ def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
         return None
     for operation_id in entry.open:
         call = books.by_id(operation_id)
-        if call is None or entry.awaited(operation_id) or not (_like(call, ask) and _not_exempt(call, ask)):
+        if call is None or entry.awaited(operation_id) or not (_like(call, ask) and _may_bar(call, ask)):
             continue
         if call.state is State.PROCESSING or entry.untold(call):  # to be told that it is in flight ends nothing
             return Match(call, like=True)
@@ -124,7 +129,8 @@ def _like(call: Call, ask: Ask) -> bool:
     return (call.lane, call.tool, call.identity) == (ask.lane, ask.tool, ask.identity)
 
 
-def _not_exempt(call: Call, ask: Ask) -> bool:
+def _may_bar(call: Call, ask: Ask) -> bool:
+    """Whether the rule of doubt holds for this call: siblings, business keys and what the ask excludes are exempt."""
     at_once = ask.entry is None or call.series == ask.entry.no
     sibling = bool(ask.message) and call.message == ask.message and at_once
     return not sibling and call.kind is KeyKind.SCOPED and call.operation_id not in ask.despite
@@ -156,7 +162,7 @@ def _not_told_of(books: Books, ask: Ask, entry: Entry) -> Untold | None:
     told = {c.operation_id for c in earlier}
     since = [c for c in _open_calls(books, entry) if c.tool == ask.tool and c.operation_id not in told]
     news = (*earlier, *(c for c in since if entry.untold(c) and c.state in MAY_HAVE_EFFECT))
-    calls = tuple(c for c in news if _not_exempt(c, ask) and not _for_sibling(c, ask, entry))
+    calls = tuple(c for c in news if _may_bar(c, ask) and not _for_sibling(c, ask, entry))
     return Untold(calls, once=ask.untold == "tell") if calls else None
 
 
@@ -178,22 +184,32 @@ def _bar(books: Books, ask: Ask) -> Match | Barred | None:
     """What is unknown bars like calls; for a model without declared identity, any call of the tool."""
     if ask.while_unknown == "allow" or ask.terms.effect in HARMLESS:
         return None
-    calls = [c for c in books.unknown(ask.tenant, ask.scope, ask.tool) if _not_exempt_or_random(c, ask)]
-    same = next((c for c in calls if _same_action(c, ask)), None)
+    calls = [c for c in _unsettled(books, ask) if c.state is State.UNKNOWN and _may_bar(c, ask)]
+    same = next((c for c in calls if c.identity == ask.identity), None)
     if same is not None:
         return Match(same, like=True)
-    any_call = ask.while_unknown == "any" or (ask.by_model and not ask.identity_declared and bool(ask.scope))
+    any_call = ask.while_unknown == "any" or (ask.by_model and not ask.identity_declared)
     return Barred(tuple(calls)) if any_call and calls else None
 
 
-def _not_exempt_or_random(call: Call, ask: Ask) -> bool:
-    if ask.kind is KeyKind.RANDOM:
-        return call.kind is KeyKind.RANDOM and call.operation_id not in ask.despite
-    return _not_exempt(call, ask) and not (ask.entry and _for_other_sibling(call, ask, ask.entry))
+def _outside(books: Books, ask: Ask, now: Moment) -> Match | Barred | Suspect | None:
+    """Outside of runs the same arguments bar: while they are in doubt, or at work in a process that may be dead."""
+    if ask.while_unknown == "allow" or ask.terms.effect in HARMLESS:
+        return None
+    calls = [c for c in _unsettled(books, ask) if c.kind is KeyKind.RANDOM and c.operation_id not in ask.despite]
+    same = [c for c in calls if c.fingerprint == ask.fingerprint]
+    doubt = next((c for c in same if c.state is State.UNKNOWN or lease_over(c, now)), None)
+    if doubt is not None:
+        return Match(doubt, like=True)
+    elsewhere = tuple(c for c in same if c.owner != ask.owner and c.operation_id not in ask.alive)
+    if elsewhere:
+        return Suspect(elsewhere)
+    unknown = tuple(c for c in calls if c.state is State.UNKNOWN)
+    return Barred(unknown) if ask.while_unknown == "any" and unknown else None
 
 
-def _same_action(call: Call, ask: Ask) -> bool:
-    return call.fingerprint == ask.fingerprint if ask.kind is KeyKind.RANDOM else call.identity == ask.identity
+def _unsettled(books: Books, ask: Ask) -> Sequence[Call]:
+    return books.unsettled(ask.tenant, ask.scope, ask.tool)
 
 
 def reserve(books: Books, asks: Sequence[Ask]) -> None:

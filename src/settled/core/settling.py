@@ -19,15 +19,18 @@ if TYPE_CHECKING:
 Verdict = Literal["happened", "did_not_happen", "hold"]
 
 
-def orphaned(books: Books, call: Call, now: Moment) -> Call:
-    """Take the call from an owner whose lease is over: unknown if it may have had an effect.
+def orphaned(books: Books, call: Call, now: Moment, *, dead: bool = False) -> Call:
+    """Take the call from an owner who is lost: unknown if it may have had an effect.
 
-    The end of a lease is never proof that nothing happened.
+    Neither the end of a lease nor the death of the owner is proof that nothing happened; but a dead
+    owner's attempts can do nothing more.
     """
     doubt = call.doubtful and call.terms.effect is not Effect.READ
     event = Event.DOUBT if doubt else Event.ABSENT
     changes = {"epoch": call.epoch + 1, "reason": "owner_lost", "series": 0, "decided": "" if doubt else "owner_lost"}
-    changed, row = evolve(call, event, now, detail="lease over", **changes)
+    if dead:
+        changes["attempts"] = tuple(_over_now(a, now) if a.in_doubt else a for a in call.attempts)
+    changed, row = evolve(call, event, now, detail="owner dead" if dead else "lease over", **changes)
     books.put(changed, row)
     if doubt:
         books.alert(changed, "unknown")
@@ -39,13 +42,16 @@ class Adopt:
     """Mark an orphan as what it is; a call with a live owner stays as it is."""
 
     operation_id: str
+    dead: int | None = None
+    """The epoch whose owner was seen dead: then its lease need not be waited out."""
 
     def apply(self, books: Books, now: Moment) -> Call | None:
         """Return the call as it stands then."""
         call = books.by_id(self.operation_id)
-        if call is None or call.state is not State.PROCESSING or not rules.lease_over(call, now):
+        if call is None or call.state is not State.PROCESSING:
             return call
-        return orphaned(books, call, now)
+        dead = self.dead is not None and not rules.fenced(call, self.dead)
+        return orphaned(books, call, now, dead=dead) if dead or rules.lease_over(call, now) else call
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import threading
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from settled.core.states import MAY_HAVE_EFFECT, State
+from settled.core.states import MAY_HAVE_EFFECT, UNSETTLED, State
 from settled.journals.audit import broken_chains, broken_seals, matches, missing_head, off_its_log, seal_over
 from settled.ports import Alert, CallQuery, Report
 
@@ -31,7 +31,7 @@ class MemoryBooks:
         self.steps: dict[tuple[str, str], str] = {}
         self.likes: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
         self.tools: dict[tuple[str, str], list[str]] = defaultdict(list)
-        self.doubts: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
+        self.open_calls: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
         self.run_records: dict[tuple[str, str], RunRecord] = {}
         self.rows: list[LogRow] = []
         self.outbox: dict[int, Alert] = {}
@@ -67,8 +67,8 @@ class MemoryBooks:
         found = (self.calls[op] for op in self.tools.get((scope, tool), ()))
         return [call for call in found if call.entry in entries and call.state in MAY_HAVE_EFFECT]
 
-    def unknown(self, tenant: str, scope: str, tool: str) -> list[Call]:
-        found = sorted(self.doubts.get((tenant, scope, tool), ()), key=self.places.__getitem__)
+    def unsettled(self, tenant: str, scope: str, tool: str) -> list[Call]:
+        found = sorted(self.open_calls.get((tenant, scope, tool), ()), key=self.places.__getitem__)
         return [self.calls[op] for op in found]
 
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
@@ -98,18 +98,18 @@ class MemoryBooks:
 
     def _set(self, call: Call) -> None:
         self.calls[call.operation_id] = call
-        doubts = self.doubts[call.tenant, call.scope, call.tool]
-        if call.state is State.UNKNOWN:
-            doubts[call.operation_id] = None
+        unsettled = self.open_calls[call.tenant, call.scope, call.tool]
+        if call.state in UNSETTLED:
+            unsettled[call.operation_id] = None
         else:
-            doubts.pop(call.operation_id, None)
+            unsettled.pop(call.operation_id, None)
 
     def _remove(self, call: Call) -> None:
         del self.calls[call.operation_id]
         self.keys.pop(call.key, None)
         self.likes[call.scope, call.lane, call.tool, call.identity].remove(call.operation_id)
         self.tools[call.scope, call.tool].remove(call.operation_id)
-        self.doubts[call.tenant, call.scope, call.tool].pop(call.operation_id, None)
+        self.open_calls[call.tenant, call.scope, call.tool].pop(call.operation_id, None)
 
     def prolong(self, call: Call) -> None:
         before = self.calls[call.operation_id]

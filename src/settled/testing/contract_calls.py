@@ -254,7 +254,7 @@ class CallContract(Timed):
         for call in reversed(calls):
             journal.perform(End(call.operation_id, 1, 1, LOST))
         journal.perform(Evidence(calls[1].operation_id, 1, None))
-        found = journal.perform(Look(lambda books: books.unknown("doubt", "", "bar")))
+        found = journal.perform(Look(lambda books: books.unsettled("doubt", "", "bar")))
         assert [call.operation_id for call in found] == [calls[0].operation_id, calls[2].operation_id]
 
     def test_the_first_step_wins(self, journal: Journal) -> None:

@@ -34,9 +34,9 @@ MADE: Final = (
     f"{SELECT_CALL} INDEXED BY calls_made WHERE scope = ? AND scope <> '' AND tool = ? AND entry >= ? AND entry < ? "
     f"AND state IN ({_MAY_HAVE_EFFECT}) ORDER BY seq"
 )
-UNKNOWN: Final = (
-    f"{SELECT_CALL} INDEXED BY calls_unknown WHERE tool = ? AND scope = ? AND tenant = ? AND state = 'unknown' "
-    "ORDER BY seq"
+UNSETTLED: Final = (
+    f"{SELECT_CALL} INDEXED BY calls_unsettled WHERE tool = ? AND scope = ? AND tenant = ? "
+    "AND state IN ('unknown', 'processing') ORDER BY seq"
 )
 RUN: Final = f"{SELECT_RUN} WHERE tenant = ? AND run_id = ?"
 
@@ -129,9 +129,9 @@ class SqliteBooks:
             return ()
         return [read_call(row) for row in self.look(MADE, scope, tool, entries.start, entries.stop)]
 
-    def unknown(self, tenant: str, scope: str, tool: str) -> Sequence[Call]:
-        """Return the calls of one tool in one scope whose outcome is unknown, in order of creation."""
-        return [read_call(row) for row in self.look(UNKNOWN, tool, scope, tenant)]
+    def unsettled(self, tenant: str, scope: str, tool: str) -> Sequence[Call]:
+        """Return the calls of one tool in one scope whose outcome is open, in order of creation."""
+        return [read_call(row) for row in self.look(UNSETTLED, tool, scope, tenant)]
 
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         """Return the highest number given to a call of this identity; 0 if none."""

@@ -1,0 +1,268 @@
+"""The attempts of one asker: make them, read how they ended, and decide at one place what follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from settled.core.answer import STATUS_OF, Answer, from_record, rejected, with_value
+from settled.core.breaker import verdict_of
+from settled.core.commands import (
+    Admit,
+    Admitted,
+    Ended,
+    Granted,
+    Invoke,
+    Raised,
+    Refresh,
+    Refund,
+    Returned,
+    Shut,
+    Sleep,
+    Spend,
+    Spill,
+    Tell,
+    Woke,
+    expect,
+)
+from settled.core.late import Evidence
+from settled.core.model import Effect, Fault, FaultClass
+from settled.core.model import Evidence as Proof
+from settled.core.outcome import read
+from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, FencedOut
+from settled.core.retry import Again, Stop, Tries, plan, why
+from settled.core.settle import settle
+from settled.core.states import State
+from settled.core.wire import Wire
+from settled.errors import JournalError
+
+if TYPE_CHECKING:
+    from settled.core.ask import Ask
+    from settled.core.call import Call
+    from settled.core.commands import Flow
+    from settled.core.outcome import Clean
+    from settled.core.policy import Limits, Policy
+
+LEAST_TIME = 0.001
+"""Seconds: no attempt starts with less than this left."""
+
+
+class Series(Wire):
+    """Makes the attempts for one asker, up to the policy's number, and answers for them."""
+
+    __slots__ = ("ask", "budget", "clean", "last", "late", "made", "policy", "refreshed")
+
+    def __init__(
+        self,
+        ask: Ask | None,
+        policy: Policy,
+        limits: Limits,
+        at: float,
+        *,
+        budget: Charge | None = None,
+        clean: Clean = str,
+    ) -> None:
+        super().__init__(limits, at)
+        self.ask, self.policy, self.budget, self.clean = ask, policy, budget, clean
+        self.made = 0
+        self.refreshed = False
+        self.late = False
+        """The intent took longer than the lease: the next attempt must not be sent."""
+        self.last: Returned | Raised | None = None
+
+    def shut(self) -> Flow[Answer | None]:
+        """Ask deadline and breakers; ``None`` if an attempt may be made."""
+        if self.limits.deadline is not None and self.limits.deadline - self.at < LEAST_TIME:
+            return rejected("deadline")
+        event = yield from self.do(Admit())
+        if isinstance(event, Shut):
+            return rejected("breaker_open", retry_after=event.retry_after)
+        expect(event, Admitted)
+        return None
+
+    def settle(self, call: Call) -> Flow[Call]:
+        """Settle an unknown call by its probe, for as long as this asker waits."""
+        patience = 0.0 if self.abandoned else self.cut(self.limits.wait)
+        return (yield from self.through(settle(call, self.policy, patience)))
+
+    def series(self, call: Call) -> Flow[Answer]:
+        """Make attempts until one succeeds, proves final, or may not be repeated."""
+        while True:
+            ended = yield from self._invoke(call)
+            fault, step = yield from self._read(ended, call)
+            recorded = yield from self._end(call, ended, fault, step)
+            if isinstance(recorded, Answer):
+                return recorded
+            if recorded.state is not State.PROCESSING or not isinstance(step, Again):
+                return (yield from self._closed(recorded, fault, step))
+            began = yield from self._next_attempt(recorded, fault, step)
+            if isinstance(began, Answer):
+                return began
+            call = began
+
+    def unrecorded_series(self) -> Flow[Answer]:
+        """The same for a call that needs no record."""
+        while True:
+            ended = yield from self._invoke(None)
+            fault, step = yield from self._read(ended, None)
+            if isinstance(step, Again):
+                step = (yield from self._pause(step)) or step
+            if isinstance(step, Stop):
+                return self._unrecorded(fault, step)
+
+    def _read(self, ended: Ended, call: Call | None) -> Flow[tuple[Fault | None, Again | Stop]]:
+        """Say what the attempt's end means, and what follows from it."""
+        no = len(call.attempts) if call else self.made
+        doubtful = call is not None and call.doubted_before
+        fault = read(ended, self.policy, self.clean, attempt=no, doubtful=doubtful)
+        yield from self.report(verdict_of(fault))
+        return fault, self._plan(fault, ended, doubtful=doubtful)
+
+    def _invoke(self, call: Call | None) -> Flow[Ended]:
+        self.made += 1
+        if self.late:  # the intent took longer than the lease: nothing was sent, and nothing may be
+            self.late = False
+            error = TimeoutError("the lease was over before the attempt could start")
+            return Ended(Raised(error, not_sent=True), over=True, draw=0.5, at=self.at)
+        timeout = self._timeout()
+        event = yield from self.do(
+            Invoke(call, len(call.attempts) if call else self.made, timeout, self.limits.deadline, first=self.made == 1)
+        )
+        ended = expect(event, Ended)
+        self.last = ended.outcome
+        return ended
+
+    def _timeout(self) -> float | None:
+        if self.limits.deadline is None or not self.policy.interruptible:
+            return self.policy.timeout
+        left = max(LEAST_TIME, self.limits.deadline - self.at)
+        return left if self.policy.timeout is None else min(left, self.policy.timeout)
+
+    def _plan(self, fault: Fault | None, ended: Ended, *, doubtful: bool) -> Again | Stop:
+        if fault is None:
+            return Stop("")
+        if ended.abandoned or self.abandoned:
+            return Stop("cancelled")
+        doubtful = doubtful or fault.evidence in (Proof.MAYBE, Proof.DONE)
+        tries = Tries(self.made, self.at, ended.draw, doubtful=doubtful, refreshed=self.refreshed)
+        self.refreshed |= fault.refresh
+        return plan(fault, self.policy, self.limits, tries)
+
+    def _end(self, call: Call, ended: Ended, fault: Fault | None, step: Again | Stop) -> Flow[Call | Answer]:
+        """Put the attempt's end on record; a journal that fails now loses nothing."""
+        data, note = ended.outcome.data, ended.outcome.note
+        end = End(
+            call.operation_id,
+            call.attempts[-1].epoch,
+            len(call.attempts),
+            fault,
+            data,
+            note,
+            over=ended.over,
+            go_on=isinstance(step, Again),
+            reason=why(fault, step),
+            park=step.park if isinstance(step, Stop) else None,
+        )
+        try:
+            reply = yield from self.transact(end)
+        except JournalError:
+            yield from self.do(Spill(Evidence(end.operation_id, end.no, fault, data, note, over=end.over)))
+            return self._unwritten(call, fault)
+        if isinstance(reply, FencedOut):
+            return from_record(reply.call) if reply.call else self._unwritten(call, fault)
+        return reply
+
+    def _closed(self, call: Call, fault: Fault | None, step: Again | Stop) -> Flow[Answer]:
+        """The series has ended by its own record; what is in doubt is settled while the asker waits."""
+        yield from self.do(Tell("outcome", call, {"reason": step.reason if isinstance(step, Stop) else ""}))
+        if call.state is State.SUCCEEDED:
+            return self._success(call)
+        if call.state is not State.UNKNOWN:
+            return replace(from_record(call), fault=fault or call.fault)
+        try:
+            settled = yield from self.settle(call)
+        except JournalError:
+            settled = call  # it is on record as unknown, and stands in the queue
+        if settled.state is State.NOT_DONE and self.made < self.policy.attempts and not self.abandoned:
+            began = yield from self._next_attempt(settled, fault, Again(0.0, 1.0))
+            return began if isinstance(began, Answer) else (yield from self.series(began))
+        return from_record(settled)
+
+    def _next_attempt(self, call: Call, fault: Fault | None, step: Again) -> Flow[Call | Answer]:
+        """Wait, ask the budgets and the breakers, and put the next intent on record."""
+        blocked = yield from self._pause(step)
+        if blocked:
+            return (yield from self._give_up(call, fault, blocked))
+        charge = replace(self.budget, cost=round(step.cost)) if self.budget and step.cost >= 1 else None
+        lease = self.ask.lease if self.ask else 0.0
+        owner = self.ask.owner if self.ask else call.owner
+        begin = Begin(call.operation_id, call.epoch, owner, lease, len(call.attempts) + 1, charge)
+        asked_at = self.at
+        reply = yield from self.transact(begin)
+        if isinstance(reply, BudgetSpent):
+            yield from self._give_back(step)
+            return (yield from self._give_up(call, fault, Stop(reply.pool)))
+        if isinstance(reply, FencedOut):
+            yield from self._give_back(step)
+            return from_record(reply.call or call)
+        self.late = self.at - asked_at >= lease
+        return reply
+
+    def _pause(self, step: Again) -> Flow[Stop | None]:
+        """Spend, sleep, ask the breakers. Returns why not, having given back what was spent."""
+        granted = expect((yield from self.do(Spend(step.cost))), Granted)
+        if granted.refused_by:
+            return Stop(granted.refused_by)
+        woke = expect((yield from self.do(Sleep(step.delay))), Woke)
+        if self.abandoned or woke.abandoned:
+            yield from self.do(Refund(step.cost))
+            return Stop("cancelled")
+        if step.refresh:
+            yield from self.do(Refresh())
+        shut = yield from self.shut()
+        if shut is not None:
+            yield from self.do(Refund(step.cost))
+            return Stop(shut.reason)
+        return None
+
+    def _give_back(self, step: Again) -> Flow[None]:
+        yield from self.report("neutral")
+        yield from self.do(Refund(step.cost))
+
+    def _give_up(self, call: Call, fault: Fault | None, stop: Stop) -> Flow[Answer]:
+        """Close a call whose next attempt was not made."""
+        yield from self.do(Tell("retry_not_made", call, {"reason": stop.reason}))
+        if call.state is not State.PROCESSING:
+            return replace(from_record(call), reason=stop.reason)
+        try:
+            reply = yield from self.transact(Close(call.operation_id, call.epoch, stop.reason))
+        except JournalError:
+            return self._unwritten(call, fault)
+        closed = reply.call if isinstance(reply, FencedOut) else reply
+        return replace(from_record(closed or call), fault=fault, reason=stop.reason)
+
+    # --- answers ---------------------------------------------------------------------------
+
+    def _success(self, call: Call) -> Answer:
+        answer = replace(from_record(call), fault=None)
+        return with_value(answer, self.last.value) if isinstance(self.last, Returned) else answer
+
+    def _unwritten(self, call: Call, fault: Fault | None) -> Answer:
+        """The journal failed after the effect: the result goes to the asker, marked as not recorded."""
+        proved = fault is not None and fault.evidence is Proof.NONE and not call.doubted_before
+        known = proved or self.policy.terms.effect is Effect.READ
+        status = "succeeded" if fault is None else ("not_done" if known else "unknown")
+        answer = Answer(status, "journal_failed", call, fault=fault, recorded=False, attempts=self.made)
+        return with_value(answer, self._value()) if fault is None else answer
+
+    def _unrecorded(self, fault: Fault | None, step: Again | Stop) -> Answer:
+        if fault is None:
+            return with_value(Answer("succeeded", attempts=self.made, recorded=False), self._value())
+        final = fault.kind in (FaultClass.PERMANENT, FaultClass.INVALID)
+        state = State.FAILED if final else State.NOT_DONE
+        reason = why(fault, step)
+        wait = step.park if isinstance(step, Stop) else None
+        return Answer(STATUS_OF[state], reason, fault=fault, retry_after=wait, recorded=False, attempts=self.made)
+
+    def _value(self) -> object:
+        return self.last.value if isinstance(self.last, Returned) else None

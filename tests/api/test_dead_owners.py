@@ -1,0 +1,106 @@
+"""A process that was killed is seen dead at once: nobody waits for its lease, and nothing is done again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import settled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KILLED = textwrap.dedent("""
+    import contextlib, os, signal, sys
+    import settled
+
+    address, ledger, run = sys.argv[1:]
+    guard = settled.Guard(address, lease=600)
+
+    @guard.tool(effect="write", name="pay")
+    def pay(n: int) -> str:
+        with open(ledger, "a") as file:
+            file.write("x")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with guard.run("r") if run == "run" else contextlib.nullcontext():
+        pay(1)
+""")
+
+
+def killed_in_mid_call(address: str, ledger: Path, run: str) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, address, str(ledger), run], timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert ledger.read_text() == "x"
+
+
+def declare(guard: settled.Guard, ledger: Path, **options: Any) -> settled.Tool[[int], str]:
+    def pay(n: int) -> str:
+        with ledger.open("a") as file:
+            file.write("y")
+        return f"paid {n}"
+
+    tool: settled.Tool[[int], str] = guard.tool(effect="write", name="pay", **options)(pay)
+    return tool
+
+
+@pytest.mark.parametrize("run", ["run", "no run"])
+def test_a_killed_call_bars_its_repeat_at_once(tmp_path: Path, run: str) -> None:
+    address, ledger = f"sqlite:///{tmp_path}/j.db", tmp_path / "ledger"
+    killed_in_mid_call(address, ledger, run)
+    began = time.monotonic()
+    with settled.Guard(address) as guard:
+        pay = declare(guard, ledger)
+        with guard.run("r") if run == "run" else settled.Guard("memory://"):
+            result = pay.call(1)
+    assert result.status == "unknown"
+    assert time.monotonic() - began < 30  # the lease is 600 s
+    assert ledger.read_text() == "x"
+
+
+def test_a_killed_call_is_settled_by_the_probe_at_once(tmp_path: Path) -> None:
+    address, ledger = f"sqlite:///{tmp_path}/j.db", tmp_path / "ledger"
+    killed_in_mid_call(address, ledger, "run")
+    with settled.Guard(address) as guard:
+        found = declare(guard, ledger, probe=lambda call: settled.Happened("paid 1"), max_request_lifetime=0.0)
+        with guard.run("r"):
+            assert found.call(1).value == "paid 1"
+    assert ledger.read_text() == "x"
+
+
+def test_the_dead_processs_attempts_are_over_so_that_absence_can_be_proved(tmp_path: Path) -> None:
+    address, ledger = f"sqlite:///{tmp_path}/j.db", tmp_path / "ledger"
+    killed_in_mid_call(address, ledger, "run")
+    with settled.Guard(address) as guard:
+        absent = declare(guard, ledger, probe=lambda call: settled.NotHappened(), max_request_lifetime=0.1)
+        with guard.run("r"):
+            assert absent.call(1).value == "paid 1"
+    assert ledger.read_text() == "xy"
+
+
+def test_another_asker_outside_of_runs_is_not_held_up_by_a_living_one(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path}/j.db"
+    living = textwrap.dedent("""
+        import sys, time
+        import settled
+        guard = settled.Guard(sys.argv[1])
+
+        @guard.tool(effect="write", name="pay")
+        def pay(n: int) -> str:
+            print("at work", flush=True)
+            time.sleep(60)
+
+        pay(1)
+    """)
+    with subprocess.Popen([sys.executable, "-c", living, address], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "at work\n"
+        with settled.Guard(address) as guard:
+            assert declare(guard, tmp_path / "ledger").call(1).value == "paid 1"
+        process.kill()
