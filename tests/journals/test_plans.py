@@ -1,0 +1,122 @@
+"""Cost does not grow with the journal: every look-up goes by an index, every write is a fixed number of statements."""
+
+import pytest
+
+from settled.core.claim import Claim
+from settled.core.progress import Begin, End, Renew
+from settled.core.runs import EnterRun
+from settled.core.states import State
+from settled.journals.sqlite import SqliteJournal, books, lists
+from settled.ports import CallQuery
+from settled.testing.records import OWNER, REFUSED, FakeClock, Look, begun, ended, make_ask, scoped
+
+LOOKUPS = {
+    "by_id": (books.BY_ID, ("op",)),
+    "by_key": (books.BY_KEY, ("key",)),
+    "by_step": (books.BY_STEP, ("scope", "step")),
+    "alike": (books.ALIKE, ("scope", "tool", "lane", "identity", 1, 2)),
+    "last_n": (books.LAST_N, ("scope", "tool", "lane", "identity")),
+    "made": (books.MADE, ("scope", "tool", 1, 2)),
+    "unsettled": (books.UNSETTLED, ("tool", "scope", "tenant")),
+    "run": (books.RUN, ("tenant", "run")),
+    "log": (lists.LOG_OF_CALL, ("op",)),
+}
+
+
+@pytest.fixture
+def journal(tmp_path):
+    journal = SqliteJournal(tmp_path / "journal.db", clock=FakeClock(), synchronous="NORMAL")
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def statements(journal):
+    """The statements that the writing connection executes."""
+    seen = []
+    journal._file.writer().set_trace_callback(seen.append)
+    return seen
+
+
+def plan_of(journal, statement, values):
+    with journal._file.reader() as connection:
+        return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_every_look_up_goes_by_an_index(journal, name):
+    for call in [begun(journal, make_ask()) for _ in range(20)]:
+        ended(journal, call)
+    plan = plan_of(journal, *LOOKUPS[name])
+    assert any("INDEX" in line or "PRIMARY KEY" in line for line in plan), plan
+    assert not [line for line in plan if line.startswith("SCAN")], plan
+
+
+@pytest.mark.parametrize("name", ["alike", "last_n"])
+def test_likeness_is_decided_by_all_that_identity_has(journal, name):
+    [plan] = [line for line in plan_of(journal, *LOOKUPS[name]) if "calls_alike" in line]
+    assert all(f"{column}=?" in plan for column in ("scope", "tool", "lane", "identity"))
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (CallQuery(states=[State.UNKNOWN]), "calls_open"),
+        (CallQuery(lease_over=True), "calls_open"),
+        (CallQuery(past_retention=True), "calls_due"),
+        (CallQuery(disputed=True), "calls_disputed"),
+    ],
+)
+def test_what_waits_for_somebody_is_listed_by_an_index(journal, query, index):
+    statement, values = lists.page(query, journal.now(), 2**40)
+    assert index in " ".join(plan_of(journal, statement, values))
+
+
+def test_a_write_costs_two_commits_and_few_statements(journal, statements):
+    call = begun(journal, make_ask())
+    verbs = [statement.split()[0] for statement in statements]
+    assert verbs == ["BEGIN", "SELECT", "SELECT", "INSERT", "INSERT", "UPDATE", "COMMIT"]
+    statements.clear()
+    ended(journal, call)
+    assert [s.split()[0] for s in statements] == ["BEGIN", "SELECT", "UPDATE", "INSERT", "UPDATE", "COMMIT"]
+
+
+def test_a_replay_costs_no_commit(journal, statements):
+    ask = make_ask()
+    ended(journal, begun(journal, ask))
+    statements.clear()
+    commits = journal.check().facts["commits"]
+    journal.perform(Claim(ask))
+    assert "COMMIT" not in statements
+    assert not [s for s in statements if s.startswith(("INSERT", "UPDATE", "DELETE"))]
+    assert journal.check().facts["commits"] == commits
+
+
+def test_an_empty_range_of_entries_asks_nothing(journal, statements):
+    entry = journal.perform(EnterRun("trip", "acme"))
+    statements.clear()
+    begun(journal, scoped(journal, "trip", entry))
+    assert not [s for s in statements if "calls_made" in s or "entry >=" in s]
+    found = journal.perform(Look(lambda b: (b.alike("s", "l", "t", "i", range(0)), b.made("s", "t", range(3, 3)))))
+    assert found == ((), ())
+
+
+def test_a_prolonged_lease_writes_no_log(journal, statements):
+    call = begun(journal, make_ask())
+    statements.clear()
+    journal.perform(Renew([(call.operation_id, 1, 60.0)]))
+    assert [s.split()[0] for s in statements] == ["BEGIN", "SELECT", "UPDATE", "UPDATE", "COMMIT"]
+
+
+def test_cost_is_flat_in_one_scope(journal, statements):
+    """300 effects in one run: the last costs as many statements as the first."""
+    entry = journal.perform(EnterRun("long", "acme"))
+    costs = []
+    for _ in range(300):
+        statements.clear()
+        call = begun(journal, scoped(journal, "long", entry))
+        journal.perform(End(call.operation_id, 1, 1, REFUSED, go_on=True))
+        journal.perform(Begin(call.operation_id, 1, OWNER, 30.0, 2))
+        entry.leave(call.operation_id, ended(journal, journal.get(call.operation_id)).state)
+        costs.append(len(statements))
+    assert len(set(costs)) == 1

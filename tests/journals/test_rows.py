@@ -1,0 +1,66 @@
+"""A call and its row are the same thing."""
+
+import sqlite3
+from dataclasses import fields
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from settled.core.call import Call
+from settled.core.model import Attempt, Effect, Evidence, Fault, FaultClass, KeyKind, Moment, Owner, Standing, Terms
+from settled.core.states import State
+from settled.journals import rows
+from settled.journals.sqlite import schema
+from settled.journals.sqlite.books import INSERT_CALL, SELECT_CALL, execute, read_call
+
+TEXTS = (
+    st.text() | st.text(st.characters(min_codepoint=0xD700, max_codepoint=0xE100)) | st.text("\0\ud83d\ude00\\u'\"\n")
+)
+FLOATS = st.floats(allow_nan=False)
+OF_TYPE = {
+    "str": TEXTS,
+    "int": st.integers(0, 2**62),
+    "float": FLOATS,
+    "bool": st.booleans(),
+    "bytes": st.binary(),
+    "bytes | None": st.none() | st.binary(),
+    "float | None": st.none() | FLOATS,
+    "tuple[str, ...]": st.lists(TEXTS, max_size=2).map(tuple),
+    **{kind.__name__: st.sampled_from(kind) for kind in (KeyKind, State, Effect, FaultClass, Evidence, Standing)},
+}
+
+
+def all_fields(kind):
+    """Draw every field there is: one that is added to the model and forgotten in the rows is found."""
+    return st.builds(kind, **{field.name: OF_TYPE[field.type] for field in fields(kind)})
+
+
+for kind in (Moment, Owner, Fault, Terms, Attempt):
+    OF_TYPE[kind.__name__] = all_fields(kind)
+    OF_TYPE[f"{kind.__name__} | None"] = st.none() | OF_TYPE[kind.__name__]
+OF_TYPE["tuple[Attempt, ...]"] = st.lists(OF_TYPE["Attempt"], max_size=2).map(tuple)
+CALLS = all_fields(Call)
+
+
+@pytest.fixture(scope="module")
+def table():
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    schema.climb(connection, 0, "jn_test")
+    yield connection
+    connection.close()
+
+
+def exact(value):
+    """Tell 1 from 1.0 and True, and 0.0 from -0.0, which == does not."""
+    return repr(value)
+
+
+@given(call=CALLS)
+@settings(max_examples=100)
+def test_a_call_reads_back_as_it_was(call, table):
+    table.execute("DELETE FROM calls")
+    execute(table, INSERT_CALL, (*rows.fixed(call), *rows.changing(call)))
+    read = read_call(table.execute(SELECT_CALL).fetchone())
+    assert read == call
+    assert exact(read) == exact(call)
