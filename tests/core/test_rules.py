@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settled.core import rules
-from settled.core.model import Effect, Evidence, Fault, FaultClass, Standing
+from settled.core.model import Effect, Evidence, Fault, FaultClass, Standing, Terms
 from settled.core.states import State
 from tests.core.build import BUSY, LOST, REFUSED, at, attempt, call
 
@@ -158,3 +158,13 @@ def test_a_refusal_at_the_door_clears_nothing(flag: str) -> None:
     fault = Fault(FaultClass.PERMANENT, Evidence.NONE, "x", **{flag: True})
     assert not rules.clears(call(terms=STORED), fault)
     assert not rules.clears(call(terms=STORED), Fault(FaultClass.PERMANENT, Evidence.MAYBE, "x"))
+
+
+def test_a_bound_declared_since_then_fills_in_a_missing_one() -> None:
+    made = call(State.UNKNOWN, attempt(1, MAYBE, over=at(5)))
+    later = rules.under(made, Terms(lifetime=3.0, attempt_lifetime=9.0))
+    assert (later.terms.lifetime, later.terms.attempt_lifetime) == (3.0, 9.0)
+    assert rules.proves_absence(later, at(8), at(8))
+    kept = call(State.UNKNOWN, attempt(1, MAYBE, over=at(5)), terms={"lifetime": 30.0, "attempt_lifetime": 7.0})
+    assert rules.under(kept, Terms(lifetime=3.0, attempt_lifetime=9.0)) == kept
+    assert rules.under(made, None) is made

@@ -134,7 +134,7 @@ class Life(Series):
         while True:
             following = replace(claim, pinned=call.operation_id, joined=call.claim)
             if (yield from self._bury(call)):
-                return following
+                return replace(claim, pinned=call.operation_id)
             before = self.at
             seconds = self.cut(min(pause, max(patience, POLL[0])))
             woke = expect((yield from self.do(AwaitCall(call.operation_id, seconds, self.cut(LOCAL_LOOK)))), Woke)

@@ -5,6 +5,7 @@ Remove any one of them and a duplicate, a lie or a loss comes back: the tests do
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from settled.core.model import Effect, Evidence, FaultClass, Standing
@@ -12,7 +13,7 @@ from settled.core.states import State
 
 if TYPE_CHECKING:
     from settled.core.call import Call
-    from settled.core.model import Attempt, Fault, Moment
+    from settled.core.model import Attempt, Fault, Moment, Terms
 
 
 def fenced(call: Call, epoch: int) -> bool:
@@ -64,6 +65,15 @@ def all_over(call: Call, now: Moment) -> bool:
     return all(a.standing is Standing.NONE or is_over(a, call, now) for a in call.attempts)
 
 
+def under(call: Call, today: Terms | None) -> Call:
+    """Return the call as it is to be judged: a bound that was declared since then fills in a missing one."""
+    if today is None:
+        return call
+    lifetime = call.terms.lifetime if call.terms.lifetime is not None else today.lifetime
+    attempts = call.terms.attempt_lifetime if call.terms.attempt_lifetime is not None else today.attempt_lifetime
+    return replace(call, terms=replace(call.terms, lifetime=lifetime, attempt_lifetime=attempts))
+
+
 def proof_time(call: Call, now: Moment) -> Moment | None:
     """Return from when on a negative probe proves that nothing happened, if it ever does.
 
@@ -106,11 +116,17 @@ def may_begin(call: Call, now: Moment) -> bool:
 def clears(call: Call, fault: Fault) -> bool:
     """Whether a refusal clears earlier doubt: only an answer from the other side's own key store does.
 
-    A 401, a 429 or a refused connection on the repeat says nothing about the first try.
+    A 401, a 403, a 429 or a refused connection on the repeat says nothing about the first try.
     """
     stored = call.terms.effect is Effect.DEDUPLICATED and call.terms.remote_errors == "stored"
     ours = fault.refresh or fault.throttled or fault.local or fault.own_success or fault.in_progress
-    return stored and not ours and fault.kind is FaultClass.PERMANENT and fault.evidence is Evidence.NONE
+    return (
+        stored
+        and not ours
+        and not fault.gate
+        and fault.kind is FaultClass.PERMANENT
+        and fault.evidence is Evidence.NONE
+    )
 
 
 def closing_state(call: Call, *, final: bool) -> State:

@@ -25,8 +25,8 @@ def settle(call: Call, policy: Policy, patience: float) -> Flow[Call]:
         probed = expect((yield Probe(call)), Probed)
         if probed.happened is None:
             return call
-        call = yield from _record(call, probed)
-        wait = _seconds_to_proof(call, probed.ended)
+        call = yield from _record(call, probed, policy)
+        wait = _seconds_to_proof(rules.under(call, policy.terms), probed.ended)
         if call.state is not State.UNKNOWN or wait is None or wait > patience:
             return call
         patience -= wait
@@ -34,7 +34,7 @@ def settle(call: Call, policy: Policy, patience: float) -> Flow[Call]:
     return call
 
 
-def _record(call: Call, probed: Probed) -> Flow[Call]:
+def _record(call: Call, probed: Probed, policy: Policy) -> Flow[Call]:
     verdict = Settle(
         call.operation_id,
         call.epoch,
@@ -43,6 +43,7 @@ def _record(call: Call, probed: Probed) -> Flow[Call]:
         result=probed.data,
         note=probed.note,
         fence=probed.fence,
+        today=policy.terms,
     )
     settled: Call | None = expect((yield Transact(verdict)), Reply).value
     return settled or call

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from settled.core.books import Books
-    from settled.core.model import Attempt, Moment
+    from settled.core.model import Attempt, Moment, Terms
 
 Verdict = Literal["happened", "did_not_happen", "hold"]
 
@@ -92,6 +92,8 @@ class Settle:
     note: str = ""
     fence: bool = False
     """The tool promised that a later arrival of this key has no effect."""
+    today: Terms | None = None
+    """The tool's declaration as the settler has it."""
 
     def apply(self, books: Books, now: Moment) -> Call | None:
         """Settle by it if it is proof; else leave the call as it is."""
@@ -100,7 +102,7 @@ class Settle:
             return call
         if self.happened:
             return _settled(books, call, Event.SUCCEED, now, result=self.result, note=self.note)
-        if not self.fence and not rules.proves_absence(call, self.began, now):
+        if not self.fence and not rules.proves_absence(rules.under(call, self.today), self.began, now):
             return call
         return _settled(books, call, Event.ABSENT, now, attempts=_all_none(call))
 
