@@ -25,11 +25,11 @@ def seeds_of(text: str) -> list[int]:
 
 
 def run_seed(seed: int, calls: int) -> dict[str, Any]:
-    """Run one demo as a process of its own and return its figures. Raises ``RuntimeError`` if it fails."""
+    """Run one demo as a process of its own and return its figures, or under ``failed`` what went wrong with it."""
     command = [sys.executable, "-c", f"import sys, settled.demo as d; sys.exit(d.run_demo({calls}, {seed}, True))"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own code
     if not done.stdout.strip():
-        raise RuntimeError(f"seed {seed}: {done.stderr[-2000:]}")
+        return {"seed": seed, "failed": done.stderr}
     figures: dict[str, Any] = json.loads(done.stdout)
     return figures
 
@@ -47,22 +47,29 @@ def main() -> int:
     rows: dict[int, dict[str, Any]] = {}
     with ThreadPoolExecutor(given.jobs) as threads:
         for row in threads.map(lambda seed: run_seed(seed, given.calls), given.seeds):
-            rows[row["seed"]] = row
             _tell(row, as_json=given.json)
-    if not given.json:
+            if "failed" not in row:
+                rows[row["seed"]] = row
+    if rows and not given.json:
         Console(highlight=False).print(summary(rows))
+    if len(rows) < len(given.seeds):
+        return 2
     return 0 if all(row["guarded"]["clean"] for row in rows.values()) else 1
 
 
 def _tell(row: dict[str, Any], *, as_json: bool) -> None:
-    guarded = row["guarded"]
-    wrong = guarded["doubled"] + guarded["lost"] + guarded["false"] + guarded["needless"]
     if as_json:
         print(json.dumps(row))  # noqa: T201 - its output
-    elif wrong:
-        print(f"seed {row['seed']}: {json.dumps(wrong)} in {row['folder']}", file=sys.stderr)  # noqa: T201 - same
     else:
-        print(f"seed {row['seed']}: as it should be", file=sys.stderr)  # noqa: T201 - same
+        print(f"seed {row['seed']}: {_said_of(row)}", file=sys.stderr)  # noqa: T201 - same
+
+
+def _said_of(row: dict[str, Any]) -> str:
+    if "failed" in row:
+        return f"could not be run to its end\n{row['failed']}"
+    guarded = row["guarded"]
+    wrong = guarded["doubled"] + guarded["lost"] + guarded["false"] + guarded["needless"]
+    return f"{json.dumps(wrong)} in {row['folder']}" if wrong else "as it should be"
 
 
 if __name__ == "__main__":
