@@ -56,6 +56,9 @@ class Fault:
     """Worth one more try after fresh credentials (401)."""
     uncertain: bool = False
     """Nobody can say whether a repeat helps (500, malformed answers): at most three tries."""
+    gate: bool = False
+    """Turned away in front of the execution (403, 405, 451): says nothing about an earlier try, not even where
+    the other side keeps its refusals."""
 
 
 class Effect(StrEnum):

@@ -29,7 +29,9 @@ def read(ended: Ended, policy: Policy, clean: Clean, *, attempt: int, doubtful: 
     if isinstance(outcome, Returned):
         fault = _of_value(outcome.value, policy)
     else:
-        fault = _of_error(outcome, policy, attempt=attempt, doubtful=doubtful, wall=ended.wall)
+        # who keeps refusals under our key gives the first try's answer again: it need not be weakened by doubt
+        unsure = doubtful and policy.terms.remote_errors != "stored"
+        fault = _of_error(outcome, policy, attempt=attempt, doubtful=unsure, wall=ended.wall)
         fault = _sent(fault, outcome)
     return replace(fault, message=clean(fault.message)) if fault is not None and fault.message else fault
 

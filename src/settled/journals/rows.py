@@ -213,6 +213,7 @@ def fault_list(fault: Fault | None) -> tuple[Any, ...] | None:
         fault.in_progress,
         fault.refresh,
         fault.uncertain,
+        fault.gate,
     )
 
 

@@ -71,6 +71,13 @@ _REFUSED = _set(
     "no_text invalid_blocks invalid_arg_name restricted_action ekm_access_denied access_denied"
 )
 
+# of those: they come from a gate in front of the execution, whatever happened before
+_GATE = _EXPIRED | _set(
+    "AccessDenied AccessDeniedException permission_error invalid_api_key FORBIDDEN PERMISSION_DENIED UNIMPLEMENTED "
+    "ACCESS_DENIED not_authed invalid_auth account_inactive token_revoked no_permission missing_scope "
+    "restricted_action ekm_access_denied access_denied request_too_large"
+)
+
 _EXISTS = re.compile(
     r"(?i:already|duplicate)|ConditionalCheckFailed(Exception)?|PreconditionFailed(Exception)?"
     r"|version_conflict_engine_exception|name_taken|ResourceInUseException|ResourceConflictException"
@@ -98,7 +105,7 @@ def of_codes(codes: list[str], *, doubtful: bool) -> Fault | None:
         case "exists":
             return exists(code, doubtful=doubtful)
         case "quota" | "refused":
-            return replace(refused(code), refresh=code in _EXPIRED)
+            return replace(refused(code), refresh=code in _EXPIRED, gate=code in _GATE)
         case "invalid":
             return invalid(code)
         case "transient":

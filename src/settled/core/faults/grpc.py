@@ -25,6 +25,7 @@ _NEVER_CONNECTED = ("failed to connect to all addresses", "Connect failed")
 _FROM_PEER = "Error received from peer"
 """How the C core marks a status that the other side sent: it may hand on what its own backend said."""
 
+_GATE = ("PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED")
 _PERMANENT = ("FAILED_PRECONDITION", "NOT_FOUND", "PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED")
 _INVALID = ("INVALID_ARGUMENT", "OUT_OF_RANGE")
 _MAY_BE_OWN_SUCCESS = ("FAILED_PRECONDITION", "NOT_FOUND")
@@ -59,7 +60,7 @@ def of_code(name: str, *, asks_to_wait: bool, never_connected: bool, situation: 
     if name in _INVALID:
         return weakened(refused(code)) if situation.doubtful else invalid(code)
     if name in _PERMANENT:
-        fault = replace(refused(code), refresh=name == "UNAUTHENTICATED")
+        fault = replace(refused(code), refresh=name == "UNAUTHENTICATED", gate=name in _GATE)
         return weakened(fault) if situation.doubtful and name in _MAY_BE_OWN_SUCCESS else fault
     return hopeless(code) if name == "DATA_LOSS" else ambiguous(code)
 

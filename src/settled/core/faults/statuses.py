@@ -31,6 +31,8 @@ _TOO_MANY = 429
 _UNAVAILABLE = 503
 _TOO_LARGE = 413
 _UNAUTHORIZED = 401
+_NO_FUNDS = 402  # by a gate or by the service: where refusals are kept, this is the one that most often is
+_FORBIDDEN = 403
 _CLIENT_ERROR, _SERVER_ERROR = 400, 500
 
 
@@ -58,7 +60,8 @@ def _of_4xx(status: int, code: str, *, method: str, asks_to_wait: bool, doubtful
     if status in _BEFORE_EXECUTION or (status == _TOO_LARGE and asks_to_wait):
         return retryable(code)
     if status in _GATE:
-        return replace(refused(code), refresh=status == _UNAUTHORIZED)
+        return replace(refused(code), refresh=status == _UNAUTHORIZED, gate=status != _NO_FUNDS)
     if status in _GONE and method == "DELETE":
         return exists(code, doubtful=doubtful)
-    return weakened(refused(code)) if doubtful else refused(code)
+    refusal = replace(refused(code), gate=status == _FORBIDDEN)
+    return weakened(refusal) if doubtful else refusal
