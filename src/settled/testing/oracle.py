@@ -13,9 +13,12 @@ from settled.core.states import FINAL, TABLE, State
 from settled.testing.tools import TOOLS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from settled.core.answer import Answer
     from settled.core.call import Call, LogRow
     from settled.core.commands import Invoke
+    from settled.core.model import Owner
     from settled.testing.driver import Hand
     from settled.testing.loop import Clock, Loop
     from settled.testing.shaky import ShakyJournal
@@ -62,6 +65,8 @@ class Oracle:
     leases: dict[str, tuple[float, str]] = field(default_factory=dict)
     """Operation id -> until when, in true time, its owner was promised it, and in which boot."""
     known: dict[str, Call] = field(default_factory=dict)
+    lives: Callable[[Owner], bool] = lambda owner: True
+    """Whether a process truly lives: a dead one's lease protects nothing."""
     story: list[str] | None = None
     """What happened, line by line, if it is to be told."""
 
@@ -134,7 +139,9 @@ class Oracle:
         seconds = call.lease.mono - self.clock().mono
         self.leases[call.operation_id] = (self.loop.now + seconds, self.clock.boot)
 
-    def _robbed(self, after: Call) -> None:
+    def _robbed(self, before: Call, after: Call) -> None:
+        if not self.lives(before.owner):
+            return
         until, boot = self.leases.get(after.operation_id, (0.0, ""))
         if boot == self.clock.boot and self.loop.now < until - 1e-6:
             self.object_to(f"I5 {after.operation_id}: taken from its owner {until - self.loop.now:.1f} s before its lease ends")
@@ -148,7 +155,7 @@ class Oracle:
         if before is None:
             self.truth[op] = self.meant[after.claim]
         if before is not None and before.state is State.PROCESSING and after.epoch > before.epoch and not after.decided == "late":
-            self._robbed(after)
+            self._robbed(before, after)
         if after.state is State.PROCESSING:
             self.leased(after)
         if before is not None and before.state in FINAL:
