@@ -1,6 +1,6 @@
 """settled: every tool call an agent makes ends settled."""
 
-from settled.api.bound import BoundCall
+from settled.api.bound import BoundCall, PendingCall
 from settled.api.guard import Guard, tool
 from settled.api.result import Result
 from settled.api.run import Run
@@ -60,6 +60,7 @@ __all__ = [
     "NotExecuted",
     "NotHappened",
     "PartlyDone",
+    "PendingCall",
     "Result",
     "ResultUnavailable",
     "RetryBudget",

@@ -324,7 +324,8 @@ def test_for_model_is_short_json_that_says_what_next(guard: settled.Guard) -> No
     assert done == {"status": "succeeded", "result": {"id": 1, "title": "t", "at": "2026-01-01T00:00:00Z"}}
     doubt = json.loads(guard.dispatch("act", '{"n": 2}').for_model())
     assert (doubt["status"], doubt["next"]) == ("unknown", "ask_human")
-    assert "Do not repeat" in doubt["message"]
+    assert "Do not do it again" in doubt["message"]
+    assert "read_timeout" in doubt["message"]
     assert doubt["operation_id"].startswith("op_")
 
 
@@ -435,3 +436,54 @@ def test_alerts_reach_the_sinks() -> None:
         guard._deliver_alerts()
     alerts = [facts for event, facts in heard if event == "alert"]
     assert [(a["kind"], a["operation_id"]) for a in alerts] == [("unknown", result.operation_id)]
+
+
+def test_an_async_call_is_a_coroutine_for_everything_that_takes_one(guard: settled.Guard) -> None:
+    @guard.tool(effect="write")
+    async def act(n: int) -> int:
+        await asyncio.sleep(0)
+        return n
+
+    async def main() -> None:
+        assert await asyncio.gather(act(1), act(1), act(2)) == [1, 1, 2]
+        assert await asyncio.create_task(act(3)) == 3
+        assert await asyncio.wait_for(act(4), 5) == 4
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(act(5))
+        assert task.result() == 5
+        async with guard.run("r") as run:
+            assert [r.value for r in await run.gather(act(6), act(6), act.bind(7))] == [6, 6, 7]
+
+    asyncio.run(main())
+    assert asyncio.run(act(8)) == 8
+
+
+def test_a_forgotten_await_is_told_of(guard: settled.Guard) -> None:
+    @guard.tool(effect="write")
+    async def act() -> None:
+        raise AssertionError("must not run")
+
+    with pytest.warns(RuntimeWarning, match="the call of act was never awaited"):
+        act()
+
+
+@pytest.mark.parametrize("arguments", [None, 42, [("a", 1)], object()])
+def test_dispatch_takes_whatever_a_model_sends(guard: settled.Guard, arguments: Any) -> None:
+    guard.tool(effect="write", name="act")(lambda: None)
+    result = guard.dispatch("act", arguments)
+    assert (result.status, result.recorded) == ("invalid", False)
+
+
+def test_a_persons_mistake_can_be_put_right_while_nothing_was_made_of_it(guard: settled.Guard) -> None:
+    @guard.tool(effect="write", breaker=None)
+    def act() -> str:
+        raise httpx.ReadTimeout("lost")
+
+    lost = act.options(key="k").call()
+    guard.resolve(lost.operation_id, "did_not_happen", by="ann", reason="looked in the wrong list", then="rerun")
+    right = guard.resolve(lost.operation_id, "happened", result="done", by="bob", reason="it is there")
+    assert (right.status, right.value, right.asserted) == ("succeeded", "done", True)
+    final = act.options(key="k2").call()
+    guard.resolve(final.operation_id, "did_not_happen", by="ann", reason="sure", then="fail")
+    with pytest.raises(settled.DeclarationError, match="failed, not unknown"):
+        guard.resolve(final.operation_id, "happened", by="bob", reason="it is there")

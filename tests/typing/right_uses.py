@@ -39,7 +39,7 @@ assert_type(pay.call(order="a"), settled.Result[int])
 assert_type(pay.bind("a"), settled.BoundCall[int])
 assert_type(pay.options(step="m/1", key="k", despite="op", wait=1.0).call("a"), settled.Result[int])
 assert_type(declared_elsewhere(1), list[int])
-assert_type(look("a"), settled.BoundCall[str])
+assert_type(look("a"), settled.PendingCall[str])
 assert_type(guard.dispatch("pay", '{"order": "a"}', step="m/1"), settled.Result[Any])
 assert_type(settled.current_call().attempt, int)
 

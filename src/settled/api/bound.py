@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -31,9 +33,9 @@ class CallOptions:
     sibling: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BoundCall(Generic[T]):
-    """Made by ``tool.bind(…)``, and by calling an async tool: awaiting it gives the value or raises."""
+    """Made by ``tool.bind(…)``; awaiting it makes the call and gives the value or raises."""
 
     tool: Tool[Any, T]
     args: tuple[Any, ...] = ()
@@ -54,8 +56,10 @@ class BoundCall(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         """Make the call; return its value or raise."""
-        result = yield from self.acall().__await__()
-        return result.unwrap()
+        return self._value().__await__()
+
+    async def _value(self) -> T:
+        return (await self.acall()).unwrap()
 
     def as_sibling(self, message: str, place: int) -> BoundCall[T]:
         """Return the same call as one of several that are made side by side."""
@@ -65,3 +69,48 @@ class BoundCall(Generic[T]):
     def ask(self) -> Ask | None:
         """Return what would be asked of the journal; ``None`` if nothing would, or the arguments are invalid."""
         return self.tool.attached.ask_of(self)
+
+
+class PendingCall(Coroutine[Any, Any, T]):
+    """What calling an async tool gives: a coroutine, so ``gather``, ``create_task`` and ``TaskGroup`` take it.
+
+    ``run.gather`` takes it too, and then matches it together with its siblings.
+    """
+
+    __slots__ = ("_coroutine", "bound")
+
+    def __init__(self, bound: BoundCall[T]) -> None:
+        self.bound = bound
+        self._coroutine: Coroutine[Any, Any, T] | None = None
+
+    def _made(self) -> Coroutine[Any, Any, T]:
+        if self._coroutine is None:
+            self._coroutine = self.bound._value()  # noqa: SLF001 - the same module
+        return self._coroutine
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Make the call; return its value or raise."""
+        return self._made().__await__()
+
+    def send(self, value: Any) -> Any:
+        """Go on, as any coroutine does."""
+        return self._made().send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise inside, as in any coroutine."""
+        return self._made().throw(*error)
+
+    def close(self) -> None:
+        """End it, as any coroutine."""
+        self._made().close()
+
+    def as_sibling(self, message: str, place: int) -> BoundCall[T]:
+        """Return the call as one of several that are made side by side; this object is used up."""
+        self.close()
+        return self.bound.as_sibling(message, place)
+
+    def __del__(self) -> None:
+        """A forgotten ``await`` is told of, as for any coroutine."""
+        if self._coroutine is None:
+            text = f"the call of {self.bound.tool.name} was never awaited: nothing was done"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)

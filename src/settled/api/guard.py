@@ -152,9 +152,12 @@ class Guard:
 
     def _restored(self, breaker: Breaker) -> Breaker:
         """A breaker goes on where the last process (or another one) kept it."""
-        self._resets[breaker.name] = self.journal.save_breakers({}).get(breaker.name, 0)
-        kept = self.journal.breakers().get(breaker.name)
+        kept = None
+        with suppress(JournalError):  # what matters more will say that the journal is away
+            kept = self.journal.breakers().get(breaker.name)
         if kept is not None:
+            self._resets[breaker.name] = kept.get("resets", 0)
+            self.floor.keeper.wake()  # it may have been reset while nobody was there
             passed = max(0.0, self.journal.now().wall - kept["at"])
             aged = [(age + passed, failed) for age, failed in kept["outcomes"]]
             snapshot = {**kept, "wait": max(0.0, kept["wait"] - passed), "outcomes": aged}
@@ -209,6 +212,9 @@ class Guard:
             given = dict(arguments) if isinstance(arguments, Mapping) else numbers(parse_object(arguments))
         except InvalidJson as error:
             return making.invalid(self, by_model(BoundCall(tool), step), {"arguments": str(error)})
+        except (TypeError, AttributeError):
+            why = f"JSON text or an object is wanted, not {type(arguments).__name__}"
+            return making.invalid(self, by_model(BoundCall(tool), step), {"arguments": why})
         return by_model(BoundCall(tool, kwargs=given), step)
 
     def dispatch(self, name: str, arguments: Given, *, step: str | None = None) -> Result[Any]:
@@ -284,7 +290,9 @@ class Guard:
         if not breakers:
             return
         at = self.journal.now().wall
-        resets = self.journal.save_breakers({name: {**b.snapshot(now), "at": at} for name, b in breakers.items()})
+        known = self._resets
+        snapshots = {n: {**b.snapshot(now), "at": at, "resets": known.get(n, 0)} for n, b in breakers.items()}
+        resets = self.journal.save_breakers(snapshots)
         for name, count in resets.items():
             if name in breakers and self._resets.get(name, 0) != count:
                 breakers[name].reset()

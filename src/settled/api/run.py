@@ -18,7 +18,7 @@ from settled.errors import DeclarationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from settled.api.bound import BoundCall
+    from settled.api.bound import BoundCall, PendingCall
     from settled.api.guard import Guard
     from settled.core.budget import RetryBudget
 
@@ -95,7 +95,7 @@ class Run:
         calls = (self.guard.journal.get(operation_id) for operation_id in self.memory.open)
         return [call.operation_id for call in calls if call is not None and self.memory.untold(call)]
 
-    def gather(self, *calls: BoundCall[Any]) -> Any:
+    def gather(self, *calls: BoundCall[Any] | PendingCall[Any]) -> Any:
         r"""Make calls side by side; return their ``Result`` in input order (an awaitable in async code).
 
         Each call settles on its own: a failure of one never loses another's result. All are matched to

@@ -7,7 +7,7 @@ import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from settled.api.bound import BoundCall, CallOptions
+from settled.api.bound import BoundCall, CallOptions, PendingCall
 from settled.api.options import Checked, Options, read_options
 from settled.api.schema import Schema
 from settled.errors import DeclarationError
@@ -100,9 +100,9 @@ class AsyncTool(Tool[P, T]):
 
     is_async = True
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> BoundCall[T]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> PendingCall[T]:
         """Return the call; awaiting it makes it and gives its value, or raises why not."""
-        return BoundCall(self, args, kwargs)
+        return PendingCall(BoundCall(self, args, kwargs))
 
 
 class WithOptions(Generic[P, T]):
@@ -123,10 +123,10 @@ class WithOptions(Generic[P, T]):
         """Make the call from async code; return its ``Result``."""
         return await self.bind(*args, **kwargs).acall()
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T | BoundCall[T]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T | PendingCall[T]:
         """Make the call and return its value; for an async tool return what is to be awaited."""
         bound = self.bind(*args, **kwargs)
-        return bound if self._tool.is_async else bound()
+        return PendingCall(bound) if self._tool.is_async else bound()
 
 
 def declare(function: Callable[P, Any], given: dict[str, Any]) -> SyncTool[P, Any] | AsyncTool[P, Any]:

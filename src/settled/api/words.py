@@ -13,7 +13,8 @@ _MESSAGES = {
     "failed": "not done, and repeating it would fail again",
     "not_done": "not done; it may be tried again",
     "partial": "done in part; only what failed may be repeated",
-    "unknown": "the outcome is unknown: it may have happened. Do not repeat it, in any words, until it is settled",
+    "unknown": "the outcome is unknown: it may have happened. Do not do it again in any other way. To ask for the same "
+    "call again only looks it up",
     "in_progress": "this call is under way; ask for it again later, do not start another one",
     "awaiting_approval": "waits for a person's approval",
     "refused": "a person refused it",
@@ -53,7 +54,8 @@ def message(answer: Answer) -> str:
     text = _REJECTED.get(answer.reason, "") if answer.status == "rejected" else ""
     text = text or _MESSAGES[answer.status]
     said = answer.fault.message if answer.fault and answer.status in ("failed", "not_done") else ""
-    return f"{text}: {said}" if said else text
+    code = answer.fault.code if answer.fault and answer.status in ("failed", "not_done", "unknown") else ""
+    return text + (f" ({code})" if code else "") + (f": {said}" if said else "")
 
 
 def next_step(answer: Answer) -> Next:

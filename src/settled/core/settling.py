@@ -154,7 +154,8 @@ class Resolve:
             call = orphaned(books, call, now)
         if call.disputed and call.state is not State.UNKNOWN and self.verdict == "hold":
             return self._seen(books, call, now)
-        if call.state is not State.UNKNOWN:
+        revised = call.state is State.NOT_DONE and call.asserted and self.verdict == "happened"
+        if call.state is not State.UNKNOWN and not revised:
             return Refused(f"the call is {call.state}, not unknown", call)
         if self.verdict == "did_not_happen":
             return self._absent(books, call, now)
