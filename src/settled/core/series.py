@@ -193,7 +193,7 @@ class Series(Wire):
         blocked = yield from self._pause(step)
         if blocked:
             return (yield from self._give_up(call, fault, blocked))
-        charge = replace(self.budget, cost=round(step.cost)) if self.budget and step.cost >= 1 else None
+        charge = self.budget if step.cost > 0 else None  # a run counts whole repeats; a pool weighs them
         lease = self.ask.lease if self.ask else 0.0
         owner = self.ask.owner if self.ask else call.owner
         begin = Begin(call.operation_id, call.epoch, owner, lease, len(call.attempts) + 1, charge)
