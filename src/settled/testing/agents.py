@@ -90,6 +90,8 @@ def make_ask(process: Process, intent: Intent, words: Words, place: Place, spot:
         message=spot.message,
         sibling=spot.sibling,
         by_model=place.by_model,
+        while_unknown=tool.while_unknown,
+        untold=tool.untold,
         entry=place.entry,
     )
 
@@ -225,6 +227,8 @@ class Errand:
     turns: int = 1
     steps_given: bool = False
     """Plain code gives step ids of its own."""
+    bare: bool = False
+    """Calls come without step and message, as from a loop that knows neither."""
     budget: RetryBudget | None = None
     plan: Plan = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
@@ -379,6 +383,8 @@ class Errand:
         return mind.words[id(intent)]
 
     def _spot(self, intent: Intent, index: int, round_no: int, pos: int, size: int) -> Spot:
+        if self.bare:
+            return Spot()
         same = self.by_model and (self.tries == 1 or self.variation in ("same", "resume"))
         message = f"{self.turn}/{'' if same else self.tries}m{index}.{round_no}"
         if self.by_model:
@@ -390,7 +396,7 @@ class Errand:
         self, process: Process, place: Place, intents: list[Intent], asks: list[Ask]
     ) -> Steps[list[Told | None] | None]:
         try:
-            if len(asks) > 1:
+            if len(asks) > 1 and not self.bare:
                 yield from transact(process, Reserve(asks))
         except JournalError:
             return None

@@ -263,6 +263,9 @@ class Hand:
         yield from self.process.stumble(self.sim.dithering(self.tool))
         if left.stopped:
             return
+        if self.tool.service == "nested":
+            yield from self._nested(command, left, gate)
+            return
         assert self.intention is not None
         op = command.call.operation_id if command.call else ""
         meant = self.sim.oracle.truth.get(op, self.intention)
@@ -275,14 +278,22 @@ class Hand:
             request.heard = True
             self.sim.loop.open(gate, ended)
         elif command.call is not None and (not left.stopped or self.sim.dice.random() < 0.3):
-            yield from self._late(command, ended, request)
+            request.heard = True
+            yield from self._late(command, ended)
 
-    def _late(self, command: Invoke, ended: Ended, request: Request) -> Steps[None]:
+    def _nested(self, command: Invoke, left: Left, gate: Gate) -> Steps[None]:
+        """The tool's function makes calls of its own."""
+        ended = self._ended((yield from self.process.sim.inside(self, command, left)))
+        if not left.left:
+            self.sim.loop.open(gate, ended)
+        elif not left.stopped:
+            yield from self._late(command, ended)
+
+    def _late(self, command: Invoke, ended: Ended) -> Steps[None]:
         """Its caller has left: what came back is evidence (a stopped one is heard by its transport)."""
         assert command.call is not None
         fault = read(ended, self.tool.policy, str, attempt=command.no, doubtful=command.no > 1)
         outcome = ended.outcome
-        request.heard = True
         yield from keep_evidence(
             self.process, Evidence(command.call.operation_id, command.no, fault, outcome.data, outcome.note)
         )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from settled.core.answer import Answer
+    from settled.core.budget import RetryBudget
     from settled.core.call import Call, LogRow
     from settled.core.commands import Invoke
     from settled.core.model import Owner
@@ -61,7 +62,11 @@ class Oracle:
     """What each asker means, by the id of its ask."""
     truth: dict[str, Intention] = field(default_factory=dict)
     """What each recorded call was made for; a repeat sends what is on record."""
-    repeats: Counter[str] = field(default_factory=Counter)
+    repeats: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Run and tool -> repeats that cost something, over all owners."""
+    paid: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """Process and tool -> thousandths of repeats that its pool has paid."""
+    firsts: Counter[tuple[int, str]] = field(default_factory=Counter)
     leases: dict[str, tuple[float, str]] = field(default_factory=dict)
     """Operation id -> until when, in true time, its owner was promised it, and in which boot."""
     known: dict[str, Call] = field(default_factory=dict)
@@ -99,10 +104,15 @@ class Oracle:
     def spent(self, hand: Hand, cost: float) -> None:
         """The process's pool paid for the next attempt."""
         self.askers[hand.no].owed = cost
+        pool = (hand.process.owner.pid, hand.tool.name)
+        self.paid[pool] += round(1000 * cost)
+        if self.paid[pool] > 1000 * hand.sim.profile.pool + 100 * self.firsts[pool]:
+            self.object_to(f"I5 {hand.tool.name}: {self.paid[pool] / 1000} repeats for {self.firsts[pool]} first attempts")
 
     def refunded(self, hand: Hand, cost: float) -> None:
         """It got it back."""
         self.askers[hand.no].owed -= cost
+        self.paid[hand.process.owner.pid, hand.tool.name] -= round(1000 * cost)
 
     def invoked(self, hand: Hand, command: Invoke) -> None:
         """An attempt begins."""
@@ -111,6 +121,10 @@ class Oracle:
             self.object_to(f"I5 {hand.tool.name}: an attempt that no breaker let through")
         asker.admitted = False
         asker.attempts += 1
+        if asker.attempts == 1:
+            self.firsts[hand.process.owner.pid, hand.tool.name] += 1
+        elif asker.owed > 0 and hand.life is not None and hand.life.ask is not None:
+            self.repeats[hand.life.ask.run_id, hand.tool.name] += 1
         asker.owed = 0.0
         if asker.attempts > hand.tool.policy.attempts:
             self.object_to(f"I5 {hand.tool.name}: attempt {asker.attempts} of a series of {hand.tool.policy.attempts}")
@@ -253,6 +267,15 @@ class Oracle:
             fine = state in (State.SUCCEEDED, State.UNKNOWN) or effect.operation_id in self.asserted
             if not fine:
                 self.object_to(f"I3 {effect.operation_id} ({effect.tool}): happened, but stands as {state}")
+
+    def within_budget(self, run_id: str, budget: RetryBudget) -> None:
+        """Repeats that are not free stay within what the run allows, whoever makes them."""
+        made = {tool: count for (run, tool), count in self.repeats.items() if run == run_id}
+        if sum(made.values()) > budget.total:
+            self.object_to(f"I5 {run_id}: {sum(made.values())} repeats, {budget.total} allowed")
+        for tool, most in (budget.per_tool or {}).items():
+            if made.get(tool, 0) > most:
+                self.object_to(f"I5 {run_id}: {made[tool]} repeats of {tool}, {most} allowed")
 
     def believed(self, succeeded: Counter[Intention]) -> None:
         """Program or model believes these to be done: they must be, each as often as that."""

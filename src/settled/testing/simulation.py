@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from settled.errors import JournalError
 from settled.testing.agents import Errand, Loner, Place, Spot, call, make_ask
+from settled.testing.nested import inside
 from settled.testing.loop import Clock, Host, Loop, NeverRests
 from settled.testing.oracle import Oracle
 from settled.testing.people import QUERY, now_and_then, person, reconcile
@@ -41,9 +42,11 @@ class Simulation:
         self.journal = ShakyJournal(self.clock, self.loop, self.dice, profile.journal_faults)
         self.journal.watch = self.oracle.committed
         self.journal.books.prolonged = self.oracle.leased
+        self.oracle.lives = self.lives
         self.spill: list[Evidence] = []
         self.processes: list[Process] = []
         self.outside = Host()
+        self.inside = inside
         self._minted = 0
         self.errands = [self._errand(i) for i in range(profile.errands)]
         self.loners = [self._loner(i) for i in range(profile.loners)]
@@ -105,6 +108,7 @@ class Simulation:
             variation=dice.choice(VARIATIONS) if by_model else "same",
             turns=dice.choice((1, 1, 3)) if by_model else 1,
             steps_given=not by_model and dice.random() < 0.3,
+            bare=dice.random() < 0.15,
             budget=dice.choice(self.profile.budgets),
         )
 
@@ -165,6 +169,8 @@ class Simulation:
             self.loop.run(self.loop.now + 200.0)
         self.oracle.judge(self.journal)
         for errand in self.errands:
+            if errand.budget is not None:
+                self.oracle.within_budget(errand.run_id, errand.budget)
             self.oracle.believed(errand.believed)
         self.oracle.doubt(self.journal)
 

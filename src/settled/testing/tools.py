@@ -40,12 +40,13 @@ NO_FUNDS = _fault(_P, _NONE, "http_402")
 UNAUTHORIZED = _fault(_P, _NONE, "http_401", refresh=True)
 THROTTLED = _fault(_R, _NONE, "http_429", throttled=True, retry_after=1.0)
 IN_PROGRESS = _fault(_R, _MAYBE, "http_409_in_progress", in_progress=True, retry_after=1.0)
+FORBIDDEN = _fault(_P, _NONE, "http_403", gate=True)
 FENCED = _fault(_P, _NONE, "http_409_fenced")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool. ``kind`` of service: ``plain``, ``store`` (de-duplicates on our key) or ``read``."""
+    """One tool. ``service``: ``plain``, ``store`` (de-duplicates on our key), ``read``, or ``nested`` (calls others)."""
 
     name: str
     policy: Policy
@@ -56,6 +57,8 @@ class ToolSpec:
     """The key is ``who``."""
     threaded: bool = False
     """A sync function in a thread: its caller can leave it, and it may send after that."""
+    untold: str = "tell"
+    while_unknown: str = "identity"
     breaker: BreakerPolicy = field(default_factory=BreakerPolicy)
 
     @property
@@ -85,8 +88,9 @@ _ALL = (
     _tool("look_up", Effect.READ, service="read"),
     _tool("set_status", Effect.IDEMPOTENT, lifetime=20.0),
     _tool("pay", Effect.DEDUPLICATED, service="store", remote_retention=90.0, remote_errors="stored", lifetime=20.0),
-    _tool("refund", Effect.DEDUPLICATED, service="store", remote_retention=86_400.0, lifetime=20.0),
-    _tool("ticket", probe=True, lifetime=20.0),
+    _tool("refund", Effect.DEDUPLICATED, service="store", remote_retention=86_400.0, lifetime=20.0, identity=True),
+    _tool("bundle", Effect.DEDUPLICATED, service="nested", remote_retention=86_400.0, timeout=40.0),
+    _tool("ticket", probe=True, lifetime=20.0, while_unknown="any"),
     _tool("invite", probe=True, lifetime=20.0, identity=True),
     _tool("wire", probe=True, fence=True, lifetime=30.0, refresh=True),
     _tool("order", probe=True, lifetime=15.0, business=True),
@@ -94,6 +98,7 @@ _ALL = (
     _tool("legacy", probe=True, lifetime=10.0, attempt_lifetime=40.0, threaded=True),
     _tool("mail", identity=True, lifetime=20.0),
     _tool("post"),
+    _tool("launch", probe=True, lifetime=20.0, untold="block"),
     _tool("note", declared=False, timeout=None, threaded=True),
 )
 TOOLS = {tool.name: tool for tool in _ALL}

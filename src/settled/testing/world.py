@@ -63,12 +63,12 @@ class Stored:
     answer: str | Fault | None = None
 
 
-FATES = ("ok", "lost", "slow", "late", "answer_lost", "error_after", "error_before", "refuse", "throttle", "not_sent", "unauthorized")
+FATES = ("ok", "lost", "slow", "late", "answer_lost", "error_after", "error_before", "refuse", "throttle", "not_sent", "unauthorized", "forbidden")
 WEIGHTS = {
-    "calm": (1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-    "plain": (60, 4, 4, 4, 5, 5, 4, 4, 3, 5, 2),
-    "busy": (40, 1, 1, 1, 1, 1, 1, 1, 40, 30, 1),
-    "storm": (15, 8, 8, 8, 10, 10, 8, 8, 8, 12, 5),
+    "calm": (1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    "plain": (60, 4, 4, 4, 5, 5, 4, 4, 3, 5, 2, 1),
+    "busy": (40, 1, 1, 1, 1, 1, 1, 1, 40, 30, 1, 1),
+    "storm": (15, 8, 8, 8, 10, 10, 8, 8, 8, 12, 5, 2),
 }
 
 
@@ -117,6 +117,7 @@ class World:
         if request.key in self.fences:
             return self._tell(request, tools.FENCED)
         door = {"throttle": tools.THROTTLED, "unauthorized": tools.UNAUTHORIZED, "error_before": tools.BAD_GATEWAY}
+        door["forbidden"] = tools.FORBIDDEN
         if request.fate in door:
             return self._tell(request, door[request.fate])
         if request.tool.service == "store":
@@ -163,6 +164,11 @@ class World:
         self.effects.append(effect)
         self.note("EFFECT", request.operation_id, request.attempt, request.key, "visible", effect.visible)
         self.by_key[request.key].append(effect)
+
+    def whole(self, tool: ToolSpec, call: Call, no: int, intention: Intention) -> None:
+        """A call that consists of others has happened."""
+        if not self.by_key[call.key]:
+            self._effect(Request(tool, call.operation_id, no, call.key, intention, self.loop.now, "ok"), "all done")
 
     def _tell(self, request: Request, answer: str | Fault) -> None:
         if request.fate == "answer_lost":

@@ -1,0 +1,37 @@
+"""Calls made inside of another call: the tool's function is a small program of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from settled.core.commands import Raised, Returned
+from settled.core.entry import Entry
+from settled.testing.agents import Place, Spot, Told, call, make_ask
+from settled.testing.plans import Intent, Words
+from settled.testing.tools import RESET, TOOLS, Failure
+
+if TYPE_CHECKING:
+    from settled.core.commands import Invoke
+    from settled.testing.driver import Hand, Left
+    from settled.testing.loop import Steps
+
+INNER = ("ticket", "order", "refund")
+
+
+def inside(hand: Hand, command: Invoke, left: Left) -> Steps[Returned | Raised]:
+    """Make the inner calls one by one; done if each is. A repeat finds in its scope what the first attempt did."""
+    assert command.call is not None
+    assert hand.life is not None
+    assert hand.life.ask is not None
+    asked, outer, sim = hand.life.ask, command.call, hand.sim
+    place = Place(f"call:{outer.operation_id}", asked.run_id, Entry(no=command.no), asked.run_entry)
+    for no, name in enumerate(INNER):
+        intent = Intent(TOOLS[name], f"{outer.operation_id}/{no}", "w")
+        sim.oracle.intended[intent.intention] = 1
+        ask = make_ask(hand.process, intent, Words(intent.who, intent.what), place, Spot())
+        told: Told | None = yield from call(hand.process, intent, ask, hand.life.budget)
+        if left.stopped or told is None or told.answer.status != "succeeded":
+            return Raised(Failure(RESET))
+        yield sim.dice.uniform(0.0, 0.5)
+    sim.world.whole(hand.tool, outer, command.no, sim.oracle.truth[outer.operation_id])
+    return Returned("all done", b"all done")
