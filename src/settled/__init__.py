@@ -2,6 +2,7 @@
 
 from settled.api.bound import BoundCall, PendingCall
 from settled.api.guard import Guard, tool
+from settled.api.options import ToolOptions
 from settled.api.result import Result
 from settled.api.run import Run
 from settled.api.tool import Tool
@@ -67,6 +68,7 @@ __all__ = [
     "Run",
     "SettledError",
     "Tool",
+    "ToolOptions",
     "current_call",
     "tool",
 ]

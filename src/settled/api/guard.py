@@ -113,7 +113,7 @@ class Guard:
     def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Declare a tool: ``@guard.tool(effect="write", …)`` on ``def`` or ``async def``.
 
-        For the options see ``settled.api.options.Options``. Raises ``DeclarationError``.
+        The options and what they mean: ``help(settled.ToolOptions)``. Raises ``DeclarationError``.
         """
 
         def make(function: Callable[..., Any]) -> Any:
@@ -242,8 +242,15 @@ class Guard:
     ) -> Run:
         """Return a run, to be entered with ``with`` or ``async with``.
 
-        ``turn``: id of the user message that is worked on; ``answered``: steps whose answers the history
-        holds; ``within``: seconds for the whole run; ``retries``: the run's budget.
+        A run that is entered again (after a crash, for a retry) answers its calls from what earlier entries
+        did; two identical calls stay two. An older entry that still works may start nothing more.
+
+        Args:
+            run_id: names the task, the same each time that it is started.
+            turn: id of the user message that is worked on. In a new turn, calls of earlier turns answer nothing.
+            answered: steps (as given to ``dispatch``) whose answers the history that the model sees holds.
+            within: seconds for the whole run; no attempt starts that cannot end in time.
+            retries: retries of all calls of the run, over all its entries.
         """
         return Run(self, run_id, turn=turn, answered=tuple(answered), within=within, retries=retries)
 

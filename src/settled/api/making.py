@@ -202,7 +202,7 @@ def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | N
         asserted=bool(call and call.asserted),
         retryable=words.may_retry(answer),
         retry_after=_wait(guard, answer),
-        recorded=answer.recorded,
+        recorded=answer.recorded and call is not None,
         earlier=tuple(_earlier(guard, each, tool) for each in earlier),
         operation_id=call.operation_id if call else "",
         message=text,

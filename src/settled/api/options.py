@@ -29,7 +29,7 @@ ASYNC_TIMEOUT = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of ``guard.tool``; all times are seconds."""
+    """The options of ``guard.tool`` with their defaults; ``ToolOptions`` says what each means."""
 
     name: str | None = None
     effect: EffectName | None = None
@@ -57,11 +57,50 @@ class Options:
     untold: Literal["tell", "block"] = "tell"
     version: str = ""
     record: bool | None = None
-    """Whether reads outside of runs are recorded too; all else always is."""
 
 
 class ToolOptions(TypedDict, total=False):
-    """The same options as keyword arguments, for type checkers (a test compares the two)."""
+    """The options of ``guard.tool`` and ``settled.tool``, all keyword-only and optional; times are seconds.
+
+    Attributes:
+        name: how models and the journal call it; the function's name by default.
+        effect: what a repeat would do: ``"read"`` (changes nothing), ``"idempotent"`` (twice is as once),
+            ``"deduplicated"`` (the other side de-duplicates on our key), ``"write"`` (none of these: never repeated
+            while in doubt). Undeclared counts as ``"write"`` and is shown as undeclared.
+        key: names the business action: a template over the arguments (``"order:{order_id}"``) or a function of them.
+            The same key is the same call for ever; other arguments under it are a conflict.
+        key_format: form in which the tool gets its key: ``"text"``, ``"text36"``, ``"text64"``, ``"hex32"``,
+            ``"hex64"``, ``"uuid"``.
+        key_scope: ``"tenant"``, or ``"run"``: the business key holds within its run only.
+        identity: names of the arguments that say which action it is; the others are wording. By default all are.
+        canonical: path -> rule that loosens when arguments count as the same: ``{"email": "lower"}``.
+        probe: asks the tool's own system whether a call had its effect: takes a ``settled.Call``, returns
+            ``Happened(result)``, ``NotHappened()`` or ``Inconclusive(why)``. Sync or async.
+        max_request_lifetime: from sending to the last moment at which a request can still take effect (queues and
+            replication included). Required with ``probe``; no default, since a wrong one makes duplicates.
+        max_attempt_lifetime: after this an attempt of a lost process counts as over.
+        not_executed: the tool's exceptions that prove that nothing happened.
+        timeout: of one attempt. Async tools: 60; sync tools: none, and with one they run in a thread that the caller
+            can leave.
+        attempts: of one series (one asker), 3 by default.
+        retry: a ``Backoff``: full jitter from 0.1 s, from 1 s if throttled, up to 20 s by default.
+        breaker: a ``BreakerPolicy``; adaptive by default, ``None`` for none.
+        classify: looks at a returned value or an exception first; returns a ``Fault``, or ``None`` for no opinion.
+        verify: looks at a returned value; ``False`` means that it cannot be right.
+        refresh: gets fresh credentials, once, after a 401.
+        redact: paths of arguments (``"card.number"``) that are never kept or shown; ``"result.token"`` needs
+            encryption.
+        retention: how long a settled record is kept; 72 h by default, ``None`` for ever.
+        remote_retention: how long the other side surely remembers a key. Required for ``"deduplicated"``.
+        remote_errors: ``"stored"`` if the other side answers a repeat with the first answer also when that was an
+            error.
+        while_unknown: what an unknown call keeps from being made: like calls (``"identity"``), ``"any"`` call of the
+            tool, or nothing (``"allow"``).
+        untold: a model that asks for something else of the tool is told once of what it has already done
+            (``"tell"``), or refused until ``despite=`` names it (``"block"``).
+        version: of the tool, kept with its records.
+        record: ``True`` to record reads outside of runs too; everything else always is.
+    """
 
     name: str | None
     effect: EffectName | None

@@ -31,37 +31,56 @@ class Earlier:
 class Result(Generic[T_co]):
     """The outcome of one call.
 
-    ``status`` says what is known; ``succeeded`` means that the effect happened, ``failed`` and
-    ``not_done`` that it is proved that it did not (or that a named person said so: ``asserted``).
+    ``succeeded`` means that the effect happened; ``failed`` and ``not_done`` that it is proved that it did not (or
+    that a named person said so: ``asserted``); ``unknown`` that it may have.
+
+    Attributes:
+        tool: name of the tool.
+        status: ``succeeded``, ``failed`` (for good), ``not_done`` (may be tried again), ``partial``, ``unknown``,
+            ``in_progress`` (another owner is at work), ``conflict`` (the key is known with other arguments),
+            ``invalid`` (the arguments do not fit), ``rejected`` (nothing was tried), ``expired``,
+            ``awaiting_approval``, ``refused``, ``compensating``, ``compensated``.
+        reason: a short, stable word: the fault's code (``http_503``, ``read_timeout``), or for ``rejected``
+            ``breaker_open``, ``deadline``, ``superseded``, ``untold_before``, ``unknown_before``.
+        value: what the tool returned; what was done and what failed for ``partial``.
+        value_available: false if there is no value to give: it did not succeed, or its value was not kept.
+        replayed: answered from the record; nothing was executed for this ask.
+        reworded: answered by a call with the same identity and other words.
+        disputed: evidence speaks against the status; it stands in the queue.
+        asserted: settled by a person's word, without proof.
+        retryable: asking for the same call again may bring another answer.
+        retry_after: seconds to wait before that, if known.
+        recorded: whether the outcome is on record.
+        earlier: the calls that ``untold_before`` or ``unknown_before`` speaks of, or the like call that answered.
+        operation_id: names the call in the journal; empty if it is not recorded.
+        message: what it means, safe to show to a model: no secrets, no stack.
+        fields: argument -> what is wrong with it.
+        next: ``done``, ``fix_arguments``, ``wait``, ``ask_again``, ``ask_human``, ``repair_prompt``, ``give_up``.
+        attempts: attempts on record, of all owners.
+
+    ``unwrap`` and plain calls raise: ``CallFailed``, ``CallNotDone``, ``CallPartial``, ``CallUnknown``,
+    ``CallInProgress``, ``CallConflict``, ``InvalidArguments``, ``CallRejected``, ``CallRefused``; all are
+    ``CallError`` and carry the result. ``ResultUnavailable`` is raised for a success whose value was not kept.
     """
 
     tool: str
     status: Status
     reason: str = ""
-    """A short, stable word: ``http_503``, ``breaker_open``, ``untold_before`` …"""
     value: T_co | None = None
-    value_available: bool = True
-    """False if it succeeded but its value was not kept."""
+    value_available: bool = False
     replayed: bool = False
-    """Answered from the record; nothing was executed for this ask."""
     reworded: bool = False
-    """Answered by a call with the same identity and other words."""
     disputed: bool = False
     asserted: bool = False
     retryable: bool = False
     retry_after: float | None = None
-    """Seconds."""
-    recorded: bool = True
-    """Whether the outcome is on record."""
+    recorded: bool = False
     earlier: tuple[Earlier, ...] = ()
     operation_id: str = ""
     message: str = ""
-    """Safe to show to a model: no secrets, no stack."""
     fields: dict[str, str] = field(default_factory=dict)
-    """Argument -> what is wrong with it."""
     next: Next = "done"
     attempts: int = 0
-    """Attempts on record, of all owners."""
 
     @property
     def ok(self) -> bool:

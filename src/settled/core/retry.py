@@ -1,4 +1,9 @@
-"""Whether an attempt that failed is made again: one place, one order of reasons."""
+"""Whether an attempt that failed is made again: one place, one order of reasons.
+
+What decides: what the fault proves (``faults/``; for HTTP answers ``faults/statuses.py``), what a repeat would do (the
+tool's ``effect``), and what is left of attempts (``attempts=``, 3), time, budgets and breakers. So a 502 on a ``write``
+is not repeated, since it may have been done; on a ``read`` it is, up to the limits.
+"""
 
 from __future__ import annotations
 
