@@ -124,7 +124,7 @@ def test_did_not_happen_is_open_when_it_could_be_proved_or_never_can_be(record, 
 @pytest.mark.parametrize(
     ("one", "now", "alive", "words"),
     [
-        (attempt(1, Standing.MAYBE, fault=LOST), 5, None, "nothing more can come of it"),
+        (attempt(1, Standing.MAYBE, fault=LOST), 5, None, "what it sent before may still arrive"),
         (attempt(), 5, True, "its process lives"),
         (attempt(), 5, False, "its process is dead"),
         (attempt(), 5, None, "cannot be seen from here"),
@@ -138,7 +138,13 @@ def test_whether_anything_can_still_come_of_an_attempt(one, now, alive, words):
 
 @pytest.mark.parametrize("standing", list(Standing))
 def test_every_standing_has_words(standing):
-    assert explain.evidence(attempt(1, standing))
+    assert explain.evidence(attempt(1, standing), unknown(attempt(1, standing)))
+
+
+def test_a_persons_word_is_not_called_proof():
+    one = attempt(1, Standing.NONE, fault=LOST)
+    asserted = unknown(one, asserted=True, decided="person:ann")
+    assert explain.evidence(one, asserted) == "ann said: nothing was done"
 
 
 def test_a_repeat_that_does_no_harm_is_said_to_settle_it():

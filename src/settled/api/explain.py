@@ -164,22 +164,28 @@ def fault_words(attempt: Attempt) -> str:
     return f"{attempt.fault.code}: {attempt.fault.message}" if attempt.fault.message else attempt.fault.code
 
 
-def evidence(attempt: Attempt) -> str:
-    """Return what the end of an attempt says about its effect."""
+def evidence(attempt: Attempt, call: Call) -> str:
+    """Return what is known of an attempt's effect."""
+    if (
+        call.asserted
+        and attempt.standing is Standing.NONE
+        and (attempt.fault is None or attempt.fault.evidence != "none")
+    ):
+        return f"{_person(call)} said: nothing was done"
     return _STANDING[attempt.standing]
 
 
 def still_at_work(attempt: Attempt, call: Call, now: Moment, alive: bool | None) -> str:  # noqa: FBT001 - three-valued
     """Return whether anything can still come of an attempt; ``alive``: whether its process lives."""
     if attempt.over is not None:
-        return "nothing more can come of it"
+        return "its function has ended here, or its process is dead; what it sent before may still arrive"
     if rules.is_over(attempt, call, now):
-        return "its declared lifetime has passed, so nothing more can come of it"
+        return "its declared lifetime has passed: it sends nothing more"
     match alive:
         case True:
             return "it may still be at work: its process lives"
         case False:
-            return "its process is dead; the next reconcile notes that nothing more can come of it"
+            return "its process is dead: it sends nothing more, which the next reconcile notes"
         case None:
             return "it may still be at work: whether its process lives cannot be seen from here"
 

@@ -73,7 +73,7 @@ def of_attempt(attempt: Attempt, call: Call, now: Moment, alive: bool | None) ->
         "ended": when(attempt.ended.wall) if attempt.ended else None,
         "over": when(attempt.over.wall) if attempt.over else None,
         "standing": str(attempt.standing),
-        "evidence": explain.evidence(attempt),
+        "evidence": explain.evidence(attempt, call),
         "outcome": explain.fault_words(attempt),
         "code": fault.code if fault else None,
         "message": fault.message if fault else None,
