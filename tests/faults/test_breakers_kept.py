@@ -1,0 +1,43 @@
+"""What is kept of breakers never stands in a call's way by itself."""
+
+import settled
+from settled.journals.sqlite import SqliteJournal
+
+
+def failing(tmp_path):
+    guard = settled.Guard(f"sqlite:///{tmp_path}/agent.db", busy_timeout=0.3)
+
+    @guard.tool(effect="read", record=False, attempts=1)
+    def look() -> str:
+        raise ConnectionError
+
+    return guard, look
+
+
+def tripped(tmp_path):
+    guard, look = failing(tmp_path)
+    for _ in range(20):
+        look.call()
+    assert look.call().reason == "breaker_open"
+    guard.floor.keeper.wake()
+    guard.close()
+
+
+def test_a_reset_while_no_process_lived_is_heeded_by_the_next(tmp_path, until):
+    tripped(tmp_path)
+    guard, look = failing(tmp_path)
+    assert look.call().reason == "breaker_open"
+    guard.close()
+    journal = SqliteJournal(tmp_path / "agent.db")
+    assert journal.reset_breakers(["tool:look"]) == ["tool:look"]
+    journal.close()
+    guard, look = failing(tmp_path)
+    with guard:
+        until(lambda: look.call().reason != "breaker_open", "the reset")
+
+
+def test_a_read_that_needs_no_record_asks_nothing_of_a_locked_journal(tmp_path, holder):
+    guard, look = failing(tmp_path)
+    with guard:
+        holder.hold()
+        assert look.call().status == "not_done"
