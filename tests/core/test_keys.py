@@ -174,7 +174,7 @@ def test_fingerprints_are_compared_in_the_form_of_the_record():
     assert not matches(recorded, {"a": 2})
     assert matches(fingerprint({"a": 1, "b": 2}, identity=["a"]), {"a": 1, "b": 3}, identity=["a"])
     rules = Rules.parse({"a": "lower"})
-    assert matches(fingerprint({"a": "X"}, rules=rules), {"a": "x"}, rules=rules)
+    assert matches(fingerprint({"a": "x"}, rules=rules), {"a": "X"}, rules=rules)
     for unknown in (f"99{recorded[1:]}", f"0{recorded[1:]}"):
         with pytest.raises(ValueError, match="not known here"):
             matches(unknown, {"a": 1})
@@ -324,6 +324,12 @@ def test_names_in_keys_are_plain():
     assert random_key(b"x" * 16, tool="a b:é/c").startswith("a_b__/c:")
     assert format_key("a.b/é:c:d".encode("ascii", "replace").decode(), "text64").startswith("a_b__-")
     assert format_key("x" * 255, "text") == "x" * 255
+
+
+def test_uuids_of_many_keys_are_in_lower_case_and_of_every_variant():
+    made = {format_key(f"pay:{number}", "uuid") for number in range(100)}
+    assert all(re.fullmatch(FORMS["uuid"], each) for each in made)
+    assert {each[19] for each in made} == set("89ab")
 
 
 def test_wrong_formats_and_keys_are_refused():

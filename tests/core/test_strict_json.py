@@ -161,6 +161,10 @@ def test_nesting_is_bounded(opened, closed):
     assert refusal(opened * 100_000).position == len(opened) * MAX_DEPTH
 
 
+def test_many_brackets_side_by_side_do_not_nest():
+    assert parse(json.dumps([[], {}] * 200)) == [[], {}] * 200
+
+
 def test_brackets_inside_of_texts_do_not_nest():
     assert parse(json.dumps("[" * 1000)) == "[" * 1000
 
