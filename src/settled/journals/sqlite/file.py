@@ -198,8 +198,7 @@ class JournalFile:
         if size < self._size:
             self._check_shrunk(size, connection)
         self._size = size
-        if self._wal is not None and _inode_of(f"{self.path}-wal") != self._wal:
-            raise self._changed("has lost its write-ahead log (the file ending in -wal)")
+        self._check_log()
 
     def _check_inode(self) -> int:
         try:
@@ -211,6 +210,10 @@ class JournalFile:
         if status.st_size == 0:
             raise self._changed("was emptied")
         return status.st_size
+
+    def _check_log(self) -> None:
+        if self._wal is not None and _inode_of(f"{self.path}-wal") != self._wal:
+            raise self._changed("has lost its write-ahead log (the file ending in -wal)")
 
     def _check_shrunk(self, size: int, connection: sqlite3.Connection) -> None:
         """A vacuum by another process shrinks the file too; then it still has all its pages."""
@@ -238,6 +241,11 @@ class JournalFile:
         self.check(self._writer)
         return self._writer
 
+    @property
+    def at_work(self) -> sqlite3.Connection | None:
+        """The writing connection, if there is one; nothing is checked or opened."""
+        return self._writer
+
     def drop_writer(self) -> None:
         """Close the writing connection; the next transaction opens another."""
         connection, self._writer = self._writer, None
@@ -250,6 +258,7 @@ class JournalFile:
             if not self._open:
                 self._wal = None  # SQLite deletes the write-ahead log with a file's last connection
             self._check_inode()
+            self._check_log()
             connection = self._connect("rw")
             try:
                 check_identity(self.path, _identity(connection), Mark(self.journal_id, self.commits), None)
@@ -261,8 +270,15 @@ class JournalFile:
             return connection
 
     def _close(self, connection: sqlite3.Connection) -> None:
+        """Close a connection - unless another file stands there now, which SQLite would write to and tidy up around."""
         with self._resting:
             self._open -= 1
+            try:
+                self.check(connection)
+            except (JournalError, sqlite3.Error) as fault:
+                if isinstance(fault, JournalError):
+                    _abandoned.append(connection)
+                    return
             with suppress(sqlite3.Error):
                 connection.close()
 

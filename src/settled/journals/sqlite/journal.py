@@ -228,6 +228,8 @@ class SqliteJournal:
 
     def before_fork(self) -> None:
         """Close every connection, so that a child inherits none; waits for what is under way."""
+        if self._closed:
+            return
         self._forking = self._commit.hold(self._file.busy_timeout + 1.0)
         self._file.hold(self._file.busy_timeout)
         if self._forking:
@@ -235,6 +237,8 @@ class SqliteJournal:
 
     def after_fork_in_parent(self) -> None:
         """Go on; connections are opened when they are needed."""
+        if self._closed:
+            return
         self._file.let_go()
         if self._forking:
             self._commit.let_go()
@@ -261,7 +265,7 @@ def open_sqlite(url: str, **options: Any) -> tuple[SqliteJournal, FileSpill]:
         JournalError: The address is not one of these, or the journal cannot be opened.
     """
     parts = urlsplit(url)
-    if parts.scheme != "sqlite" or parts.netloc or len(parts.path) < 2:  # noqa: PLR2004 - a slash and a name
+    if not url.startswith("sqlite:///") or parts.netloc or not parts.path[1:]:
         raise JournalError(f"{url!r} is no SQLite address: write sqlite:///agent.db, or sqlite:////data/agent.db")
     journal = SqliteJournal(unquote(parts.path[1:]), **{**_from_query(url, parts.query), **options})
     return journal, journal.spill

@@ -36,44 +36,63 @@ class Transactions:
 
     def run(self, batch: Sequence[Member]) -> None:
         """Perform a batch; every member gets its reply or its error. Raises only what interrupts the thread."""
+        rest = list(batch)
+        while rest:
+            rest = self._part(rest)
+
+    def _part(self, batch: list[Member]) -> list[Member]:
+        """Perform members up to the first that meets trouble in the store; return those after it."""
+        reached = len(batch)
         try:
-            self._run(batch)
+            connection = self._begun()
+            books = SqliteBooks(connection, together=len(batch) > 1)
+            now = self._clock()
+            for reached, member in enumerate(batch, 1):  # noqa: B007 - how far it came is what counts afterwards
+                if not self._apply(member, books, now):
+                    break
+            self._end(books)
         except sqlite3.Error as fault:
             self._give_up()
-            for member in batch:
+            for member in batch[:reached]:
                 member.fail(member.error or explained(fault, self._file.path))
         except JournalError as fault:
-            self._give_up()
-            for member in batch:
+            self._roll_back()
+            for member in batch[:reached]:
                 member.fail(member.error or _another(fault))
         except BaseException:
             self._give_up()
             raise
+        return batch[reached:]
 
-    def _run(self, batch: Sequence[Member]) -> None:
+    def _begun(self) -> sqlite3.Connection:
         connection = self._file.writer()
         begin(connection, self._file.busy_timeout)
-        books = SqliteBooks(connection, together=len(batch) > 1)
-        now = self._clock()
-        for member in batch:
-            self._apply(member, books, now)
-        if books.changed:
-            self._commit(connection)
-        elif connection.in_transaction:
-            connection.execute("ROLLBACK")  # only read: nothing to make durable
+        return connection
 
-    def _apply(self, member: Member, books: SqliteBooks, now: Moment) -> None:
+    def _apply(self, member: Member, books: SqliteBooks, now: Moment) -> bool:
+        """Apply one transition; return whether the transaction can go on.
+
+        After trouble (a damaged page, say) SQLite refuses more in the same transaction, so that one ends there.
+        """
         try:
             member.reply = member.transition.apply(books, now)
             books.keep()
         except sqlite3.Error as fault:
-            books.undo()
             member.fail(explained(fault, self._file.path))
-            if not books.connection.in_transaction and (books.changed or books.together):
+            books.undo()
+            if books.changed and not books.connection.in_transaction:
                 raise  # SQLite has rolled all of it back: nobody's writes stand
+            return isinstance(fault, sqlite3.IntegrityError)
         except Exception as error:  # noqa: BLE001 - the rule's own; its caller gets it, the others go on
             books.undo()
             member.fail(error)
+        return True
+
+    def _end(self, books: SqliteBooks) -> None:
+        if books.changed:
+            self._commit(books.connection)
+        elif books.connection.in_transaction:
+            books.connection.execute("ROLLBACK")  # only read: nothing to make durable
 
     def _commit(self, connection: sqlite3.Connection) -> None:
         self._number += 1
@@ -98,8 +117,15 @@ class Transactions:
             return bool(found[0] == signature)
         return False
 
+    def _roll_back(self) -> None:
+        connection = self._file.at_work
+        if connection is not None and connection.in_transaction:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+
     def _give_up(self) -> None:
         """Roll back by closing: whatever state the connection was in, the next transaction starts from the file."""
+        self._roll_back()
         self._file.drop_writer()
 
 
