@@ -276,6 +276,66 @@ def test_a_body_that_is_not_what_it_says(method):
     assert read(200, '{"id": 1', headers={}, method=method) is None
 
 
+# --- the corners of the forms ---
+
+
+def test_an_earlier_doubt_is_passed_on():
+    already = {"ok": False, "error": "already_reacted"}
+    assert read(200, already) == "permanent none"
+    assert classify_response(200, JSON, json.dumps(already), doubtful=True).own_success
+    assert classify_response(200, JSON, json.dumps(error(code="already_exists")), doubtful=True).own_success
+    assert classify_response(200, JSON, json.dumps(error(code=400)), doubtful=True).evidence is Evidence.MAYBE
+    event = f"data: {json.dumps(error(code='already_exists'))}\n\n"
+    assert classify_response(200, {"content-type": "text/event-stream"}, event, doubtful=True).own_success
+    assert classify_response(200, {"content-type": "text/event-stream"}, event).evidence is Evidence.NONE
+
+
+def test_numbers_as_codes_are_statuses_of_failures_alone():
+    assert read(200, error(code=400)) == "permanent none"
+    assert read(200, error(code=399)) == "unknown maybe"
+    assert read(200, error(code=401)) == "permanent none"
+    assert read(200, error(code=503)) == "unknown maybe"
+    assert classify_response(200, JSON, json.dumps(error(code=404))).code == "http_404"
+    assert classify_response(200, JSON, json.dumps(error(code=600))).code == "error_object"
+
+
+def test_envelopes_may_be_full():
+    assert read(200, {"type": "error", "request_id": "req_1", **error(code="odd")}) == "unknown maybe"
+    assert read(200, graphql("", data=None, extensions={"cost": 1})) == "permanent maybe"
+    assert read(200, {**graphql("THROTTLED"), "extensions": {"cost": 1}}) == "retryable none"
+
+
+def test_events_are_put_together():
+    sse = {"content-type": "text/event-stream"}
+    fault = classify_response(200, sse, "event: error\ndata: words\n\n")
+    assert (fault.code, fault.uncertain) == ("stream_error", True)
+    two_lines = 'data:  {"error": {"code": "odd",\ndata: "message": "words"}}\n\n'
+    assert read(200, two_lines, headers=sse) == "unknown maybe"
+    assert read(200, 'data:{"error": {"code": "odd", "message": "words"}}\n\n', headers=sse) == "unknown maybe"
+    unnamed = classify_response(200, sse, "data: words\n\n")
+    assert unnamed is None
+    split_text = json.dumps(error(code="odd")).replace("words", "a\ndata: b")
+    assert read(200, f"data: {split_text}\n\n", headers=sse) is None
+
+
+def test_graphql_codes_that_say_already_so():
+    fault = classify_response(200, JSON, json.dumps(graphql("ALREADY_EXISTS")))
+    assert (fault.code, fault.kind, fault.evidence) == ("ALREADY_EXISTS", FaultClass.PERMANENT, Evidence.NONE)
+    assert classify_response(200, JSON, json.dumps(graphql("ALREADY_EXISTS", ""))).evidence is Evidence.MAYBE
+
+
+def test_fields_by_pointer():
+    assert read(422, {"errors": [{"pointer": "/amount"}]}) == "invalid none"
+
+
+def test_entries_need_both_fields():
+    assert read(200, {"Failed": [{"Id": "1"}]}) is None
+    assert read(200, {"Failed": [{"Code": "x"}]}) is None
+    assert read(200, {"Failed": [{"Id": "1", "Code": "x"}], "Successful": "odd"}) is None
+    assert read(207, [{"statusCode": 201}, {"statusCode": 500}]) == "partial some"
+    assert read(207, [{"status": True}]) == "partial maybe"
+
+
 # --- any shape ---
 
 

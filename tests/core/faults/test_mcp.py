@@ -61,3 +61,35 @@ def test_only_the_first_block_speaks():
 @pytest.mark.parametrize("value", [None, 3, "text", [], [1]])
 def test_what_is_no_result_is_ambiguous(value):
     assert classify_mcp(value).evidence is Evidence.MAYBE
+
+
+def told(result, **more):
+    fault = classify_mcp(result, **more)
+    return fault.code, fault.message, fault.uncertain
+
+
+def test_code_and_text_are_kept():
+    wrong = "Error executing tool pay: 2 validation errors for payArguments"
+    assert told(failed(text(wrong))) == ("mcp_invalid_params", wrong, False)
+    assert told(failed(text("Unknown tool: pay")), tool="pay") == ("mcp_unknown_tool", "Unknown tool: pay", False)
+    assert told(failed(text("MCP error -32601: no"))) == ("mcp_method_not_found", "MCP error -32601: no", False)
+    assert told(failed(text("no"))) == ("mcp_is_error", "no", False)
+    assert told(failed({"type": "text", "text": 5})) == ("mcp_is_error", "", False)
+    assert told([]) == ("mcp_malformed", "", True)
+
+
+def test_the_arguments_must_be_those_of_the_tool_that_failed():
+    other = failed(text("Error executing tool pay: 1 validation error for bookArguments"))
+    assert classify_mcp(other).kind is FaultClass.UNKNOWN
+    assert classify_mcp(other, tool="pay").kind is FaultClass.UNKNOWN
+
+
+def test_the_python_sdks_spelling():
+    assert classify_mcp({"content": [text("no")], "is_error": True}).code == "mcp_is_error"
+    assert classify_mcp({"content": [text("no")], "is_error": False}) is None
+    assert classify_mcp({"content": [text("no")], "isError": False, "is_error": True}) is None
+
+
+def test_a_result_that_has_a_field_of_that_name_is_no_envelope():
+    assert classify_mcp({"content": [], "isError": True, "result": {"content": []}}).code == "mcp_is_error"
+    assert classify_mcp({"jsonrpc": "2.0", "result": "odd", "isError": True}).code == "mcp_is_error"

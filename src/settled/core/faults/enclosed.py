@@ -116,11 +116,11 @@ def _of_graphql(value: Mapping[str, Any]) -> Fault | None:
 def _of_graphql_codes(codes: list[str]) -> Fault:
     if all(code in THROTTLED for code in codes):
         return throttled(codes[0])
-    known = [of_codes([code], doubtful=False) for code in codes]
-    if all(fault is not None and fault.evidence is Evidence.NONE and not fault.throttled for fault in known):
-        return known[0] or hopeless("graphql_error")
-    doubtful = [fault for fault in known if fault is not None and fault.uncertain]
-    return doubtful[0] if doubtful else hopeless("graphql_error")
+    known = [fault for code in codes if (fault := of_codes([code], doubtful=False)) is not None]
+    refusals = [fault for fault in known if fault.evidence is Evidence.NONE and not fault.throttled]
+    if len(refusals) == len(codes):
+        return refusals[0]
+    return next((fault for fault in known if fault.uncertain), hopeless("graphql_error"))
 
 
 def _graphql_code(error: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LONGEST_TEXT = 1000
+_MOST_DIGITS = 9
 
 
 def attr(thing: object, *names: str) -> object:
@@ -45,7 +46,7 @@ def number(value: object) -> int | None:
         return None
     if isinstance(value, int):
         return int(value)
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < len("1" * 10):
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS:
         return int(value)
     return None
 
