@@ -487,3 +487,12 @@ def test_a_persons_mistake_can_be_put_right_while_nothing_was_made_of_it(guard: 
     guard.resolve(final.operation_id, "did_not_happen", by="ann", reason="sure", then="fail")
     with pytest.raises(settled.DeclarationError, match="failed, not unknown"):
         guard.resolve(final.operation_id, "happened", by="bob", reason="it is there")
+
+
+def test_numbers_beyond_all_measure_are_invalid_not_an_error(guard: settled.Guard) -> None:
+    @guard.tool(effect="write")
+    def act(n: int) -> None:
+        raise AssertionError("must not run")
+
+    for text in ("9" * 5_000 + ".5", "-" + "9" * 20_000, "1e99999"):
+        assert guard.dispatch("act", f'{{"n": {text}}}').status == "invalid"

@@ -92,6 +92,8 @@ class Schema:
             model = self._model.model_validate(kwargs)
         except ValidationError as error:
             raise BadArguments(_problems(error)) from None
+        except (ValueError, OverflowError, RecursionError) as error:
+            raise BadArguments({"arguments": f"not to be read: {type(error).__name__}"}) from None
         given = {name: getattr(model, name) for name in self.parameters}
         return Arguments(given, {name: plain(value) for name, value in given.items()}, self.defaults)
 
