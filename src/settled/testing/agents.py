@@ -274,7 +274,7 @@ class Errand:
             again = dice.choice(self.all)
             if not again.tool.business:
                 self.plan.append(Intent(again.tool, again.who, again.what))
-        self.messages = grouped(dice, self.plan)
+        self.messages = grouped(dice, self.plan, single=self.by_model and self.bare)
 
     def _one_entry(self) -> Steps[None]:
         sim = self.sim
@@ -325,6 +325,8 @@ class Errand:
             self.plan, self.messages = planned_anew(
                 self.sim.dice, self.plan, self.sim.profile.tools, self.variation, mark
             )
+            if self.bare:
+                self.messages = [[intent] for intent in self.plan]
         intended = self.before + Counter(i.intention for i in self.plan)
         for intention, count in intended.items():
             self.sim.oracle.intended[intention] = max(count, self.sim.oracle.intended[intention])

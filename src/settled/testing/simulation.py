@@ -101,14 +101,16 @@ class Simulation:
 
     def _errand(self, no: int) -> Errand:
         dice, by_model = self.dice, self.dice.random() < self.profile.models
+        bare = dice.random() < 0.15
+        variations = [v for v in VARIATIONS if not (bare and v == "resume")]  # without steps no history can be told
         return Errand(
             self,
             f"run{no}",
             by_model=by_model,
-            variation=dice.choice(VARIATIONS) if by_model else "same",
+            variation=dice.choice(variations) if by_model else "same",
             turns=dice.choice((1, 1, 3)) if by_model else 1,
             steps_given=not by_model and dice.random() < 0.3,
-            bare=dice.random() < 0.15,
+            bare=bare,
             budget=dice.choice(self.profile.budgets),
         )
 
