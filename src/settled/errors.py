@@ -41,7 +41,7 @@ class CallError(SettledError):
 
     code = "call_error"
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: Result[Any]) -> None:
         super().__init__(result)
         self.result = result
 

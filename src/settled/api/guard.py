@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, 
 
 from settled.api import care, making
 from settled.api.bound import BoundCall
-from settled.api.opening import open_journal
+from settled.api.opening import MemorySpill, open_journal
 from settled.api.run import Run, current_run, in_loop
 from settled.api.schema import numbers
 from settled.api.tool import SyncTool, Tool, by_model, declare
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from settled.core.ask import Ask
     from settled.core.breaker import Snapshot
     from settled.core.settling import Verdict
-    from settled.ports import Journal, Sink
+    from settled.ports import Journal, Sink, SpillFile
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -347,11 +347,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
 
 
-def _opened(journal: str | Journal | None, **options: Any) -> Any:
+def _opened(journal: str | Journal | None, **options: Any) -> tuple[Journal, SpillFile]:
     if journal is None or isinstance(journal, str):
         return open_journal(journal, **options)
-    from settled.api.opening import MemorySpill  # noqa: PLC0415
-
     return journal, getattr(journal, "spill", None) or MemorySpill()
 
 

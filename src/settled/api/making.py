@@ -192,7 +192,7 @@ def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | N
     earlier = (*answer.earlier, call) if answer.like and call and call not in answer.earlier else answer.earlier
     return Result(
         tool=tool.name,
-        status=answer.status,  # type: ignore[arg-type]  # the machine's words are the result's
+        status=answer.status,
         reason=answer.reason,
         value=value,
         value_available=available,
@@ -237,7 +237,7 @@ def _earlier(guard: Guard, call: Call, tool: Tool[Any, Any]) -> Earlier:
     except ValueError:
         arguments = None
     shown = secrets.redact(arguments, tool.checked.options.redact) if isinstance(arguments, dict) else arguments
-    return Earlier(call.operation_id, STATUS_OF[call.state], shown)  # type: ignore[arg-type]
+    return Earlier(call.operation_id, STATUS_OF[call.state], shown)
 
 
 def unknown_tool(guard: Guard, name: str) -> Result[Any]:

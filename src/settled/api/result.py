@@ -7,13 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from settled import errors
+from settled.core.answer import Status
 
 T_co = TypeVar("T_co", covariant=True)
 
-Status = Literal[
-    "succeeded", "failed", "not_done", "partial", "unknown", "in_progress", "awaiting_approval", "refused",
-    "compensating", "compensated", "expired", "conflict", "invalid", "rejected",
-]  # fmt: skip
 Next = Literal["done", "fix_arguments", "wait", "ask_again", "ask_human", "repair_prompt", "give_up"]
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from settled.core.states import State
+
+Status = Literal[
+    "succeeded", "failed", "not_done", "partial", "unknown", "in_progress", "awaiting_approval", "refused",
+    "compensating", "compensated", "expired", "conflict", "invalid", "rejected",
+]  # fmt: skip
+"""What an asker is told; the words of the records' states, and three for asks that have no record."""
 
 if TYPE_CHECKING:
     from settled.core.call import Call
     from settled.core.model import Fault
 
-STATUS_OF = {
+STATUS_OF: dict[State, Status] = {
     State.PROCESSING: "in_progress",
     State.SUCCEEDED: "succeeded",
     State.FAILED: "failed",
@@ -31,7 +37,7 @@ STATUS_OF = {
 class Answer:
     """The outcome of one ask."""
 
-    status: str
+    status: Status
     reason: str = ""
     call: Call | None = None
     value: object = None
