@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 HARMLESS = frozenset({Effect.READ, Effect.IDEMPOTENT})
 """What these tools do may be done again under another key; the other side de-duplicates on the same key only."""
-OPEN_STATES = (State.SUCCEEDED, State.UNKNOWN, State.PROCESSING, State.PARTIAL, State.PARKED, State.AWAITING_APPROVAL)
+OPEN_STATES = (State.SUCCEEDED, State.UNKNOWN, State.PROCESSING, State.PARTIAL, State.AWAITING_APPROVAL)
+MADE_AGAIN = (State.NOT_DONE, State.PARKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def _old_words(books: Books, ask: Ask, entry: Entry) -> Match | Untold | None:
 
 def _made_again(call: Call, entry: Entry) -> bool:
     """Whether to be answered from this call is to make it: then the rule of doubt holds as for a new one."""
-    return call.state in (State.NOT_DONE, State.PARKED) and call.series != entry.no
+    return call.state in MADE_AGAIN and call.series != entry.no
 
 
 def _by_step(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold | None:
@@ -148,7 +149,7 @@ def _candidate(books: Books, ask: Ask, entry: Entry) -> Match | None:
 
 def preference(call: Call, ask: Ask) -> tuple[bool, int, bool, int]:
     """Order like calls: reserved for this sibling, what may have happened, the same words, position."""
-    rank = 0 if call.state in OPEN_STATES else 2 if call.state is State.NOT_DONE else 1
+    rank = 0 if call.state in OPEN_STATES else 2 if call.state in MADE_AGAIN else 1
     reserved = bool(ask.entry and ask.sibling and ask.entry.reserved.get(call.operation_id) == ask.sibling)
     return (not reserved, rank, call.words != ask.words, call.n)
 
