@@ -192,7 +192,7 @@ class Mind:
         holder = self.credit.get(known.operation_id)
         if self.sim.truth_of(known) != intent.intention:
             return False
-        if holder is None or holder is intent:
+        if holder is None or holder is intent or self.pending(holder):
             return True
         if own and self.outcome.get(id(holder)) == "succeeded":
             del self.outcome[id(holder)]  # it was answered by likeness; this asker has made the call itself
