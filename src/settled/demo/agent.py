@@ -111,7 +111,8 @@ def die_with_parent() -> None:
     """End this process once the driver's end of standard input is closed."""
 
     def watch() -> None:
-        sys.stdin.read()
+        while os.read(0, 1024):  # not sys.stdin: a thread that waits in it would hold up the exit
+            pass
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

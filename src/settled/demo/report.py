@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -47,7 +48,7 @@ def percent(figures: Figures) -> float:
 
 def table(guarded: Figures, careful: Figures, title: str) -> Table:
     """Return the table of both agents."""
-    shown = Table(title=title, title_justify="left")
+    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     shown.add_column("by the shop's own books", no_wrap=True)
     shown.add_column("with settled", justify="right", no_wrap=True)
     shown.add_column("careful script", justify="right", no_wrap=True)
@@ -90,7 +91,14 @@ def show(guarded: Figures, careful: Figures, folder: Path, *, seed: int, command
 
 def summary(rows: Mapping[int, Mapping[str, Any]]) -> Table:
     """Return a row for each seed, and the totals."""
-    shown = Table(title="doubled / lost / falsely reported", title_justify="left")
+    shown = Table(
+        title="doubled / lost / falsely reported",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1),
+        collapse_padding=True,
+    )
     for name in ("seed", "settled", "in doubt", "needless", "in books", "careful script", "time"):
         shown.add_column(name, justify="right", no_wrap=True)
     for seed, row in sorted(rows.items()):
@@ -114,7 +122,7 @@ def _summed(rows: list[Mapping[str, Any]]) -> list[str]:
         wrong("guarded"),
         str(count("guarded", "left")),
         str(count("guarded", "needless")),
-        f"{100.0 * done / max(1, meant):.1f} %" + (f" (least {least:.1f})" if len(rows) > 1 else ""),
+        f"{100.0 * done / max(1, meant):.1f} %" + (f" (>= {least:.1f})" if len(rows) > 1 else ""),
         wrong("careful"),
         f"{max(row['seconds'] for row in rows):.0f} s",
     ]
