@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from settled import errors
-from settled.core.answer import Status
+
+if TYPE_CHECKING:
+    from settled.core.answer import Status
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -37,6 +37,7 @@ from settled.core.wire import Wire
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
+    from settled.core.answer import Status
     from settled.core.ask import Ask
     from settled.core.call import Call
     from settled.core.commands import Flow
@@ -251,7 +252,7 @@ class Series(Wire):
         """The journal failed after the effect: the result goes to the asker, marked as not recorded."""
         proved = fault is not None and fault.evidence is Proof.NONE and not call.doubted_before
         known = proved or self.policy.terms.effect is Effect.READ
-        status = "succeeded" if fault is None else ("not_done" if known else "unknown")
+        status: Status = "succeeded" if fault is None else ("not_done" if known else "unknown")
         answer = Answer(status, "journal_failed", call, fault=fault, recorded=False, attempts=self.made)
         return with_value(answer, self._value()) if fault is None else answer
 
