@@ -107,7 +107,7 @@ class Result(Generic[T_co]):
             facts["earlier_calls"] = [
                 {"operation_id": e.operation_id, "status": e.status, "arguments": e.arguments} for e in self.earlier
             ]
-        if self.operation_id and not self.ok:
+        if self.operation_id and (not self.ok or self.replayed):
             facts["operation_id"] = self.operation_id
         return json.dumps(facts, default=_plain, ensure_ascii=True)
 
