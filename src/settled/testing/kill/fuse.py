@@ -29,7 +29,11 @@ class Fuse:
         self._channel, self._at = channel, at
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
-        self._trace = None if trace is None else os.open(trace, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._trace = None
+        if trace is None:
+            return
+        self._trace = os.open(trace, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.register_at_fork(after_in_child=self._forked)
 
     @classmethod
     def of(cls, plan: Plan) -> Fuse:
@@ -45,8 +49,11 @@ class Fuse:
             self._counts[channel] += 1
             number = self._counts[channel]
             os.write(self._trace, f"{channel} {number} {name}\n".encode())
-        if (channel, number) == (self._channel, self._at):
-            die()
+            if (channel, number) == (self._channel, self._at):
+                die()  # with the lock held: nobody crosses another one meanwhile
+
+    def _forked(self) -> None:
+        self._lock = threading.Lock()  # another thread of the parent may hold the old one for ever
 
     def watch_files(self, folder: str) -> None:
         """Count what this process does to files in ``folder`` as boundaries of the channel ``files``."""

@@ -12,7 +12,7 @@ from settled.core.states import State
 from settled.ports import CallQuery
 from settled.testing.kill.scripts import SCRIPTS, one_by_one, play
 from settled.testing.kill.service import PROBED, REPEATABLE
-from settled.testing.kill.stage import Stage, Told
+from settled.testing.kill.stage import ELSEWHERE, Stage, Told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -59,6 +59,7 @@ def judge(plan: Plan) -> list[str]:
     with Stage(replace(plan, name="again", entry=plan.entry + 1, wait=0.0), script) as stage:
         dead = see(stage)
         first = _ask(stage, script)
+        soon = see(stage)
     plan = replace(plan, name="later", entry=plan.entry + 2, wait=5.0, later=plan.later + HOUR)
     with Stage(plan, script) as stage:
         between = see(stage)
@@ -68,7 +69,9 @@ def judge(plan: Plan) -> list[str]:
         problems = _journal(stage, end)
     for action in script.actions:
         problems += _at_once(action, dead, first[action.order])
-        problems += _later(action, between, end, second[action.order])
+        problems += _not_again(action, dead, soon)
+        problems += _later(action, between, second[action.order])
+        problems += _not_again(action, between, end)
         problems += _truth(action, end)
     return problems
 
@@ -108,8 +111,9 @@ def _grouped(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _owned(call: Call | None, now: Moment) -> bool:
-    """Whether a lease runs, and for longer than it takes to ask."""
-    return call is not None and call.state is State.PROCESSING and not rules.lease_over(call, now.plus(MARGIN))
+    """Whether its owner may live, for all that can be seen from here, and its lease runs on while one asks."""
+    unseen = call is not None and call.state is State.PROCESSING and call.owner.space == ELSEWHERE
+    return unseen and call is not None and not rules.lease_over(call, now.plus(MARGIN))
 
 
 def _in_doubt(call: Call | None) -> bool:
@@ -117,30 +121,35 @@ def _in_doubt(call: Call | None) -> bool:
 
 
 def _at_once(action: Action, dead: Scene, told: Told) -> list[str]:
-    """Right after the death: the owner is taken for alive, and what was in doubt is not made again."""
-    record, problems = dead.record(action.order), []
+    """Right after the death: who can see it need not wait; who cannot takes the owner for alive."""
+    order, record = action.order, dead.record(action.order)
     if _owned(record, dead.now) and told.status != "in_progress":
-        problems.append(f"{action.order}: its owner's lease runs, and it is told {told.status}")
-    if told.status == "in_progress" and (record is None or record.state is not State.PROCESSING):
-        problems.append(f"{action.order}: nobody is at work on it, and it is told in_progress")
-    return problems
+        return [f"{order}: its owner may live, and it is told {told.status}"]
+    if told.status == "in_progress" and not _owned(record, dead.now.plus(-2 * MARGIN)):
+        return [f"{order}: nobody is at work on it, and it is told in_progress"]
+    return []
 
 
-def _later(action: Action, before: Scene, end: Scene, told: Told) -> list[str]:
-    """Once the lease is over: settled truthfully, or unknown where nothing can tell."""
-    order, problems = action.order, []
-    record, new = before.record(order), end.count(order) - before.count(order)
+def _later(action: Action, before: Scene, told: Told) -> list[str]:
+    """Once every lease is over: settled, or unknown where nothing can tell."""
+    order, record = action.order, before.record(action.order)
     blind = action.tool not in (*REPEATABLE, PROBED)
     may_stay = blind and (_in_doubt(record) or action.trouble in ("lost", "dropped"))
     if told.status == "unknown" and not may_stay:
-        problems.append(f"{order}: needlessly unknown ({told.reason})")
+        return [f"{order}: needlessly unknown ({told.reason})"]
     if told.status not in ("succeeded", "unknown") and (told.status, action.tool) != ("expired", "note"):
-        problems.append(f"{order}: neither done nor unknown but {told.status} ({told.reason})")
-    if new and blind and _in_doubt(record):
-        problems.append(f"{order}: it was in doubt, and was made again")
-    if new and record is not None and record.state is State.SUCCEEDED:
-        problems.append(f"{order}: it had succeeded, and was made again")
-    return problems
+        return [f"{order}: neither done nor unknown but {told.status} ({told.reason})"]
+    return []
+
+
+def _not_again(action: Action, before: Scene, after: Scene) -> list[str]:
+    """What was in doubt and cannot be looked up, or had succeeded, is not made by asking."""
+    order, record = action.order, before.record(action.order)
+    if after.count(order) == before.count(order) or record is None:
+        return []
+    if action.tool not in (*REPEATABLE, PROBED) and _in_doubt(record):
+        return [f"{order}: it was in doubt, and was made again"]
+    return [f"{order}: it had succeeded, and was made again"] if record.state is State.SUCCEEDED else []
 
 
 def _truth(action: Action, end: Scene) -> list[str]:

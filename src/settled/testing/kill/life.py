@@ -11,10 +11,11 @@ import sys
 import traceback
 from typing import TYPE_CHECKING
 
+from settled import host
 from settled.testing.kill.fuse import Fuse
 from settled.testing.kill.plan import Plan
 from settled.testing.kill.scripts import SCRIPTS, play
-from settled.testing.kill.stage import Stage
+from settled.testing.kill.stage import ELSEWHERE, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 def live(plan: Plan) -> None:
     """Do what the plan says, up to the boundary to die at."""
     fuse, script = Fuse.of(plan), SCRIPTS[plan.script]
+    if plan.elsewhere:
+        host._space = lambda: ELSEWHERE  # type: ignore[assignment]  # noqa: SLF001 - what a container would see
     if plan.channel == "files":
         fuse.watch_files(plan.folder)
     with Stage(plan, script, fuse) as stage:

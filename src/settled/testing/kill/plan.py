@@ -29,6 +29,8 @@ class Plan:
     """Seconds to wait for another owner's answer."""
     lease: float = 30.0
     """Seconds."""
+    elsewhere: bool = False
+    """Name the process as one of another machine would be: nobody here can see whether it lives."""
 
     def dumps(self) -> str:
         """Return it as one line of JSON."""

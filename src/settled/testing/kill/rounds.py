@@ -43,6 +43,7 @@ class Death:
     def __str__(self) -> str:
         """Name the death, to be read in a failing test."""
         kind = "async" if self.plan.is_async else "sync"
+        kind += " elsewhere" if self.plan.elsewhere else ""
         how = f"died at {self.work} {self.boundary!r}" if self.died else "lived"
         return f"{self.plan.script} {kind} {how}: {'; '.join(self.problems)}"
 
@@ -60,7 +61,8 @@ def everywhere(nursery: Nursery, plan: Plan, *, template: Path | None = None, st
             home.mkdir()
         else:
             shutil.copytree(template, home)
-        death = once(nursery, replace(plan, folder=str(home), at=number))
+        elsewhere = number // 2 % 2 == 1  # every other death is seen by those who come after
+        death = once(nursery, replace(plan, folder=str(home), at=number, elsewhere=elsewhere))
         yield death
         if not death.problems:
             shutil.rmtree(home)
@@ -94,6 +96,7 @@ def _generation(nursery: Nursery, draft: Plan, dice: Random, generation: int) ->
             draft,
             name=f"process-{generation}-{place}",
             entry=1 + 10 * generation + place,
+            elsewhere=dice.choice((False, True)),
             at=dice.randint(1, LAST_BOUNDARY) if dice.choice((True, True, False)) else None,
         )
         for place in range(count)

@@ -30,7 +30,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "put": {"effect": "idempotent"},
     "charge": {"effect": "deduplicated", "remote_retention": 30 * DAY},
     "send": {"effect": "write"},
-    "book": {"effect": "write", "max_request_lifetime": 0.02},
+    "book": {"effect": "write", "max_request_lifetime": 0.02, "max_attempt_lifetime": 600.0},
     "crawl": {"effect": "write", "timeout": 0.2},
     "note": {"effect": "write", "retention": 0.0},
 }

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from settled.testing.kill.scripts import Script
 
 RUN = "trip"
+ELSEWHERE = "elsewhere"
+"""The name of a space of process numbers that nobody here can look into."""
 
 
 @dataclass(frozen=True, slots=True)
