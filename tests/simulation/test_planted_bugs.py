@@ -37,7 +37,9 @@ def planted(monkeypatch):
 
 
 STORM = replace(PROFILES["storm"], name="storm for bugs", reconcilers=3, workers=3)
-PAUSES = replace(PROFILES["pauses"], name="long pauses", pause=0.03, crash=0.0, weather="busy", tools=("ticket", "post"))
+PAUSES = replace(
+    PROFILES["pauses"], name="long pauses", pause=0.03, crash=0.0, weather="busy", tools=("ticket", "post")
+)
 THREADS = replace(PROFILES["plain"], name="threads", tools=("print",), reconcilers=4, errands=3)
 JUMPS = replace(PROFILES["crowd"], name="jumps", jumps=60, weather="storm", crash=0.0, pause=0.0)
 SAFE = replace(PROFILES["pauses"], name="safe tools", tools=("set_status", "refund"), weather="storm", reconcilers=3)
@@ -166,4 +168,3 @@ def test_a_detached_threads_attempt_counted_as_over(monkeypatch, planted):
     original = progress.End._ended
     monkeypatch.setattr(progress.End, "_ended", lambda self, call, now: original(replace(self, over=True), call, now))
     planted(THREADS, "I2")
-

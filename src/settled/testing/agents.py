@@ -4,216 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from settled.core.answer import STATUS_OF, Answer
-from settled.core.ask import Ask
 from settled.core.claim import Reserve
-from settled.core.entry import Entry
-from settled.core.keys import scoped_key
-from settled.core.machine import Life
-from settled.core.model import KeyKind
-from settled.core.policy import Limits
 from settled.core.progress import Charge
 from settled.core.runs import EnterRun, scope_of_run
-from settled.core.states import State
 from settled.errors import JournalError
-from settled.testing.driver import Hand, drive, transact
+from settled.testing.asking import TENANT, Place, Spot, Told, call, make_ask
+from settled.testing.driver import transact
 from settled.testing.loop import Until
+from settled.testing.mind import Mind
 from settled.testing.plans import Intent, Message, Plan, Words, grouped, in_words, make_plan, planned_anew
 
 if TYPE_CHECKING:
+    from settled.core.answer import Answer
+    from settled.core.ask import Ask
     from settled.core.budget import RetryBudget
-    from settled.core.call import Call
     from settled.testing.loop import Steps
     from settled.testing.simulation import Simulation
     from settled.testing.workers import Process
     from settled.testing.world import Intention
 
-TENANT = "t"
 ROUNDS = 4
 """How often one message is asked again before its intents are given up."""
-
-
-class Place(NamedTuple):
-    """Where a call is made."""
-
-    scope: str = ""
-    run_id: str = ""
-    entry: Entry | None = None
-    run_entry: int = 0
-    by_model: bool = False
-    charge: Charge | None = None
-
-
-class Spot(NamedTuple):
-    """Which call of which message it is."""
-
-    step: str = ""
-    message: str = ""
-    sibling: str = ""
-
-
-def make_ask(process: Process, intent: Intent, words: Words, place: Place, spot: Spot, key: str = "") -> Ask:
-    """Return the ask of an intent, as it is put into words."""
-    tool, sim = intent.tool, process.sim
-    everything = f"{words.who}|{words.what}"
-    mark = words.who if tool.identity else everything
-    operation_id = sim.mint("op")
-    sim.oracle.meant[operation_id] = intent.intention
-    if tool.business or key:
-        kind, key = KeyKind.BUSINESS, key or f"{tool.name}:{words.who}"
-    elif place.scope:
-        kind, key = KeyKind.SCOPED, ""
-    elif spot.step:
-        kind, key = KeyKind.STEP, f"step:{spot.step}"
-    else:
-        kind, key = KeyKind.RANDOM, scoped_key(TENANT, "random", "", tool.name, operation_id, 1)
-    return Ask(
-        tenant=TENANT,
-        tool=tool.name,
-        terms=tool.terms,
-        kind=kind,
-        identity=mark,
-        words=everything,
-        fingerprint=mark,
-        arguments=everything.encode(),
-        operation_id=operation_id,
-        owner=process.owner,
-        lease=sim.profile.lease,
-        key=key,
-        scope=place.scope if kind is not KeyKind.RANDOM else "",
-        run_id=place.run_id,
-        run_entry=place.run_entry,
-        identity_declared=tool.identity,
-        step=spot.step,
-        message=spot.message,
-        sibling=spot.sibling,
-        by_model=place.by_model,
-        while_unknown=tool.while_unknown,
-        untold=tool.untold,
-        entry=place.entry,
-    )
-
-
-class Told(NamedTuple):
-    """What an asker was told; ``own``: by an attempt made for it."""
-
-    answer: Answer
-    own: bool
-
-
-def call(process: Process, intent: Intent, ask: Ask, charge: Charge | None = None) -> Steps[Told | None]:
-    """Make one call; ``None``: the asker was cancelled, or the journal failed before."""
-    sim = process.sim
-    within = sim.dice.choice(sim.profile.deadlines)
-    deadline = None if within is None else sim.loop.now + within
-    limits = Limits(deadline=deadline, wait=sim.dice.choice((0.0, 5.0, 40.0)))
-    life = Life(ask, intent.tool.policy, limits, sim.loop.now, budget=charge)
-    task = sim.loop.start(_driven(process, intent, life), process)
-    leaves = sim.dice.random() < sim.profile.cancel and not process.steady
-    patience = sim.dice.uniform(0.0, 12.0) if leaves else None
-    yield Until(task.done, patience)
-    if not task.done.is_open:
-        life.abandon()
-        sim.oracle.facts["cancelled"] += 1
-        return None
-    answer: Answer | None = task.done.value
-    sim.oracle.note("asker of", ask.operation_id, intent.intention, "words", ask.words, "step", ask.step, ask.message)
-    if answer is not None:
-        sim.oracle.answered(answer)
-        return Told(answer, own=life.made > 0)
-    return None
-
-
-def _driven(process: Process, intent: Intent, life: Life) -> Steps[Answer | None]:
-    hand = Hand(process, intent.tool, intent.intention, life)
-    try:
-        answer = yield from drive(life.run(), hand)
-    except JournalError:
-        process.sim.oracle.facts["journal error"] += 1
-        return None
-    process.sim.oracle.ended(hand)
-    return answer
-
-
-@dataclass(slots=True)
-class Mind:
-    """What program or model believes in one entry: which intent came to what, by which call."""
-
-    sim: Simulation
-    plan: Plan
-    outcome: dict[int, str] = field(default_factory=dict)
-    """Identity of an intent -> status."""
-    credit: dict[str, Intent] = field(default_factory=dict)
-    """Operation id -> the intent that it answered."""
-    closed: dict[str, str] = field(default_factory=dict)
-    """Operation id -> the words of the ask that was given its final outcome."""
-    words: dict[int, Words] = field(default_factory=dict)
-    """Identity of an intent -> how it was put, or was found to have been put."""
-
-    def pending(self, intent: Intent) -> bool:
-        """Whether it is still to be asked for."""
-        return id(intent) not in self.outcome
-
-    def hear(self, intent: Intent, ask: Ask, told: Told | None) -> Call | None:
-        """Take in one answer. Returns the call that is known to be another intent's, if it is."""
-        if told is None:
-            return None
-        answer, known = told.answer, told.answer.call
-        if answer.status in ("rejected", "conflict"):
-            for earlier in answer.earlier if answer.status == "rejected" else ():
-                self.recognise(earlier)
-            return None
-        if known is None or self._mine(intent, known, own=told.own):
-            self.outcome[id(intent)] = answer.status
-            if known is not None:
-                self._credit(known, intent)
-            return None
-        if self.closed.get(known.operation_id) == ask.words and not ask.step:
-            self.sim.oracle.object_to(f"I3 {known.operation_id}: answers {intent.intention} too, after its final outcome")
-        if not (answer.like or known.words != ask.words):
-            self.sim.oracle.object_to(f"I3 {known.operation_id}: answers {intent.intention} too, and does not say so")
-        self.recognise(known)
-        return known
-
-    def close(self, ask: Ask, told: Told | None) -> None:
-        """Note whose final outcome was given: no other intent may be answered from it."""
-        if told is not None and told.answer.call is not None and told.answer.status in ("succeeded", "failed"):
-            self.closed.setdefault(told.answer.call.operation_id, ask.words)
-
-    def _credit(self, known: Call, intent: Intent) -> None:
-        """One call answers one intent; what answered it before is free for a twin."""
-        for operation_id in [op for op, holder in self.credit.items() if holder is intent]:
-            del self.credit[operation_id]
-        self.credit[known.operation_id] = intent
-
-    def _mine(self, intent: Intent, known: Call, *, own: bool) -> bool:
-        holder = self.credit.get(known.operation_id)
-        if self.sim.truth_of(known) != intent.intention:
-            return False
-        if holder is None or holder is intent or self.pending(holder):
-            return True
-        if own and self.outcome.get(id(holder)) == "succeeded":
-            del self.outcome[id(holder)]  # it was answered by likeness; this asker has made the call itself
-        return own
-
-    def recognise(self, known: Call) -> None:
-        """See in a list of earlier calls what oneself has meant by them."""
-        if known.operation_id in self.credit:
-            return
-        meant = self.sim.truth_of(known)
-        for intent in self.plan:
-            if intent.intention == meant and self.pending(intent):
-                self.credit[known.operation_id] = intent
-                self.outcome[id(intent)] = STATUS_OF[known.state]
-                who, _, what = known.arguments.decode().partition("|")
-                self.words[id(intent)] = Words(who, what)
-                return
-
-    def succeeded(self) -> Counter[Intention]:
-        """What it believes to be done."""
-        return Counter(i.intention for i in self.plan if self.outcome.get(id(i)) == "succeeded")
 
 
 @dataclass(slots=True)
@@ -255,7 +68,7 @@ class Errand:
 
     def supervise(self) -> Steps[None]:
         """Start entry after entry, turn after turn, until all is done or the patience is spent."""
-        for self.turn in range(self.turns):
+        while self.turn < self.turns:
             self._begin_turn()
             while not self.over and self.tries < self.sim.profile.entries:
                 self.tries += 1
@@ -264,6 +77,7 @@ class Errand:
                 return
             self.before.update(i.intention for i in self.plan)
             self.all += self.plan
+            self.turn += 1
             yield self.sim.dice.uniform(0.0, 20.0)
 
     def _begin_turn(self) -> None:
@@ -350,11 +164,11 @@ class Errand:
             left = [i for i in message if mind.pending(i)]
             if not left:
                 return True
-            asks = [
-                make_ask(process, intent, self._words(mind, intent), place, self._spot(intent, index, round_no, pos, len(left)))
-                for pos, intent in enumerate(left)
-            ]
-            asks = [replace(a, despite=despite.get(id(i), frozenset())) for i, a in zip(left, asks, strict=True)]
+            asks = []
+            for pos, intent in enumerate(left):
+                spot = self._spot(intent, f"m{index}.{round_no}", pos, len(left))
+                ask = make_ask(process, intent, self._words(mind, intent), place, spot)
+                asks.append(replace(ask, despite=despite.get(id(intent), frozenset())))
             answers = yield from self._at_once(process, place, left, asks)
             if answers is None or any(told and told.answer.reason == "superseded" for told in answers):
                 return False
@@ -384,11 +198,11 @@ class Errand:
             mind.words[id(intent)] = in_words(self.sim.dice, intent, variation)
         return mind.words[id(intent)]
 
-    def _spot(self, intent: Intent, index: int, round_no: int, pos: int, size: int) -> Spot:
+    def _spot(self, intent: Intent, name: str, pos: int, size: int) -> Spot:
         if self.bare:
             return Spot()
         same = self.by_model and (self.tries == 1 or self.variation in ("same", "resume"))
-        message = f"{self.turn}/{'' if same else self.tries}m{index}.{round_no}"
+        message = f"{self.turn}/{'' if same else self.tries}{name}"
         if self.by_model:
             return Spot(f"{message}/{pos}", message, f"{message}\x1f{pos}")
         step = f"s{self.plan.index(intent)}" if self.steps_given else ""
@@ -460,7 +274,4 @@ class Loner:
         if known is None or answer.status == "conflict":
             return
         if self.sim.truth_of(known) != self.intent.intention:
-            self.sim.oracle.object_to(f"I3 {known.operation_id}: answers {self.intent.intention}, which is another action")
-
-
-__all__ = ["Errand", "Loner", "Mind", "Place", "Spot", "State", "make_ask"]
+            self.sim.oracle.object_to(f"I3 {known.operation_id}: answers another action, {self.intent.intention}")

@@ -58,7 +58,7 @@ class Task:
         self.turn = 0
 
 
-class NeverRests(RuntimeError):
+class NeverRests(RuntimeError):  # noqa: N818 - the name says what the world does
     """The world did not come to rest within its bound of events."""
 
 

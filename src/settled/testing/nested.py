@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from settled.core.commands import Raised, Returned
 from settled.core.entry import Entry
-from settled.testing.agents import Place, Spot, Told, call, make_ask
+from settled.testing.asking import Place, Told, call, make_ask
 from settled.testing.plans import Intent, Words
 from settled.testing.tools import RESET, TOOLS, Failure
 
@@ -28,7 +28,7 @@ def inside(hand: Hand, command: Invoke, left: Left) -> Steps[Returned | Raised]:
     for no, name in enumerate(INNER):
         intent = Intent(TOOLS[name], f"{outer.operation_id}/{no}", "w")
         sim.oracle.intended[intent.intention] = 1
-        ask = make_ask(hand.process, intent, Words(intent.who, intent.what), place, Spot())
+        ask = make_ask(hand.process, intent, Words(intent.who, intent.what), place)
         told: Told | None = yield from call(hand.process, intent, ask, hand.life.budget)
         if left.stopped or told is None or told.answer.status != "succeeded":
             return Raised(Failure(RESET))

@@ -70,7 +70,7 @@ class Oracle:
     leases: dict[str, tuple[float, str]] = field(default_factory=dict)
     """Operation id -> until when, in true time, its owner was promised it, and in which boot."""
     known: dict[str, Call] = field(default_factory=dict)
-    lives: Callable[[Owner], bool] = lambda owner: True
+    lives: Callable[[Owner], bool] = lambda _owner: True
     """Whether a process truly lives: a dead one's lease protects nothing."""
     story: list[str] | None = None
     """What happened, line by line, if it is to be told."""
@@ -107,7 +107,7 @@ class Oracle:
         pool = (hand.process.owner.pid, hand.tool.name)
         self.paid[pool] += round(1000 * cost)
         if self.paid[pool] > 1000 * hand.sim.profile.pool + 100 * self.firsts[pool]:
-            self.object_to(f"I5 {hand.tool.name}: {self.paid[pool] / 1000} repeats for {self.firsts[pool]} first attempts")
+            self.object_to(f"I5 {hand.tool.name}: {self.paid[pool] / 1000} repeats, {self.firsts[pool]} first attempts")
 
     def refunded(self, hand: Hand, cost: float) -> None:
         """It got it back."""
@@ -158,17 +158,18 @@ class Oracle:
             return
         until, boot = self.leases.get(after.operation_id, (0.0, ""))
         if boot == self.clock.boot and self.loop.now < until - 1e-6:
-            self.object_to(f"I5 {after.operation_id}: taken from its owner {until - self.loop.now:.1f} s before its lease ends")
+            self.object_to(f"I5 {after.operation_id}: taken {until - self.loop.now:.1f} s before its lease ends")
 
     def committed(self, before: Call | None, after: Call, row: LogRow) -> None:
         """One change of one call is on record."""
         op = after.operation_id
         self.known[op] = after
-        self.note(op, after.tool, after.arguments.decode(), row.event, "->", row.state, row.detail, f"epoch {after.epoch}",
-                  *(f"{a.no}:{a.standing}{'' if a.over else '*'}" for a in after.attempts), after.decided)
+        attempts = (f"{a.no}:{a.standing}{'' if a.over else '*'}" for a in after.attempts)
+        self.note(op, after.tool, after.arguments.decode(), row.event, "->", row.state, row.detail, *attempts)
         if before is None:
             self.truth[op] = self.meant[after.claim]
-        if before is not None and before.state is State.PROCESSING and after.epoch > before.epoch and not after.decided == "late":
+        taken = before is not None and before.state is State.PROCESSING and after.epoch > before.epoch
+        if before is not None and taken and after.decided != "late":
             self._robbed(before, after)
         if after.state is State.PROCESSING:
             self.leased(after)
@@ -211,8 +212,14 @@ class Oracle:
         """An asker was told something."""
         self.facts[f"told {answer.status}"] += 1
         call = answer.call
-        self.note("told", answer.status, answer.reason, call.operation_id if call else "", "like" if answer.like else "",
-                  *(c.operation_id for c in answer.earlier))
+        self.note(
+            "told",
+            answer.status,
+            answer.reason,
+            call.operation_id if call else "",
+            "like" if answer.like else "",
+            *(c.operation_id for c in answer.earlier),
+        )
         if call is None or call.operation_id in self.asserted:
             return
         op = call.operation_id

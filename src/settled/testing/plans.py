@@ -76,7 +76,9 @@ def in_words(dice: Random, intent: Intent, variation: str) -> Words:
     return Words(who, what)
 
 
-def planned_anew(dice: Random, plan: Plan, names: Sequence[str], variation: str, mark: str) -> tuple[Plan, list[Message]]:
+def planned_anew(
+    dice: Random, plan: Plan, names: Sequence[str], variation: str, mark: str
+) -> tuple[Plan, list[Message]]:
     """Return what a model that is sampled anew means to do, and in which messages."""
     new = list(plan)
     if variation == "order":

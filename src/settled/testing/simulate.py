@@ -59,7 +59,8 @@ def story(seed: int, profile: str | Profile | None = None) -> list[str]:
     """Return what happened in the world of one seed, line by line, in the order of virtual time."""
     chosen = profile if isinstance(profile, Profile) else PROFILES[profile or profile_of(seed)]
     simulation = Simulation(seed, chosen)
-    simulation.oracle.story = lines = []
+    lines: list[str] = []
+    simulation.oracle.story = lines
     simulation.run()
     return lines
 
@@ -88,7 +89,9 @@ def play(seeds: Sequence[int], profile: str | None = None) -> tuple[list[Verdict
     return failed, facts
 
 
-def play_all(first: int, count: int, jobs: int, profile: str | None = None) -> Iterator[tuple[list[Verdict], Counter[str]]]:
+def play_all(
+    first: int, count: int, jobs: int, profile: str | None = None
+) -> Iterator[tuple[list[Verdict], Counter[str]]]:
     """Play ``count`` worlds from seed ``first`` on, on ``jobs`` processors; yield chunk by chunk."""
     chunks = [range(at, min(at + CHUNK, first + count)) for at in range(first, first + count, CHUNK)]
     if jobs == 1:
@@ -122,7 +125,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--profile", choices=list(PROFILES), help="one kind of world (default: all, by the seed)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--failing", default="failing-seeds.txt", help="file for failing seeds (written if there are any)")
+    parser.add_argument(
+        "--failing", default="failing-seeds.txt", help="file for failing seeds (written if there are any)"
+    )
     parser.add_argument("--story", type=int, metavar="SEED", help="tell what happens in one world, and do nothing else")
     return parser
 

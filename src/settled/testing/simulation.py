@@ -6,9 +6,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from settled.errors import JournalError
-from settled.testing.agents import Errand, Loner, Place, Spot, call, make_ask
-from settled.testing.nested import inside
+from settled.testing.agents import Errand, Loner
+from settled.testing.asking import Place, call, make_ask
 from settled.testing.loop import Clock, Host, Loop, NeverRests
+from settled.testing.nested import inside
 from settled.testing.oracle import Oracle
 from settled.testing.people import QUERY, now_and_then, person, reconcile
 from settled.testing.plans import VARIATIONS, Intent, Words
@@ -143,7 +144,8 @@ class Simulation:
     def run(self) -> None:
         """Let everything happen, then let it land, settle what can be settled, and judge."""
         start, profile = self.loop.start, self.profile
-        for one in (*self.errands, *self.loners):
+        askers: list[Errand | Loner] = [*self.errands, *self.loners]
+        for one in askers:
             start(one.supervise(), self.outside, self.dice.uniform(0.0, 5.0))
         for _ in range(profile.people):
             start(person(self), self.outside)
@@ -182,5 +184,5 @@ class Simulation:
         for known in self.journal.find(QUERY):
             who, _, what = known.arguments.decode().partition("|")
             intent = Intent(TOOLS[known.tool], *(self.truth_of(known) or ("", who, what))[1:])
-            ask = make_ask(janitor, intent, Words(who, what), Place(), Spot(), key=known.key)
+            ask = make_ask(janitor, intent, Words(who, what), Place(), key=known.key)
             yield from call(janitor, intent, ask)

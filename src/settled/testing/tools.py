@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from settled.core.breaker import BreakerPolicy
 from settled.core.model import Effect, Evidence, Fault, FaultClass, Terms
 from settled.core.policy import Policy
+from settled.core.threshold import BreakerPolicy
 
 if TYPE_CHECKING:
     from settled.core.policy import Classify
 
 
-class Failure(Exception):
+class Failure(Exception):  # noqa: N818 - what a tool raises here is a failure by any name
     """What a simulated tool raises; the fault is what a classifier would say of it."""
 
     def __init__(self, fault: Fault) -> None:
@@ -46,7 +46,7 @@ FENCED = _fault(_P, _NONE, "http_409_fenced")
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool. ``service``: ``plain``, ``store`` (de-duplicates on our key), ``read``, or ``nested`` (calls others)."""
+    """One tool. ``service``: ``plain``, ``store`` (de-duplicates on our key), ``read`` or ``nested`` (calls others)."""
 
     name: str
     policy: Policy

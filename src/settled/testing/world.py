@@ -63,7 +63,20 @@ class Stored:
     answer: str | Fault | None = None
 
 
-FATES = ("ok", "lost", "slow", "late", "answer_lost", "error_after", "error_before", "refuse", "throttle", "not_sent", "unauthorized", "forbidden")
+FATES = (
+    "ok",
+    "lost",
+    "slow",
+    "late",
+    "answer_lost",
+    "error_after",
+    "error_before",
+    "refuse",
+    "throttle",
+    "not_sent",
+    "unauthorized",
+    "forbidden",
+)
 WEIGHTS = {
     "calm": (1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
     "plain": (60, 4, 4, 4, 5, 5, 4, 4, 3, 5, 2, 1),
@@ -159,7 +172,14 @@ class World:
         last = request.sent + (request.tool.terms.lifetime or 20.0)
         visible = min(last, now + self.dice.choice((0.0, 0.0, 0.0, 1.0, 8.0))) if request.tool.policy.probe else now
         effect = Effect(
-            request.operation_id, request.attempt, request.key, request.tool.name, request.intention, now, max(now, visible), value
+            request.operation_id,
+            request.attempt,
+            request.key,
+            request.tool.name,
+            request.intention,
+            now,
+            max(now, visible),
+            value,
         )
         self.effects.append(effect)
         self.note("EFFECT", request.operation_id, request.attempt, request.key, "visible", effect.visible)
