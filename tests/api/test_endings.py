@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -104,3 +105,49 @@ def test_the_log_is_sealed_by_the_guards_own_thread(tmp_path: Path) -> None:
         head = guard.journal.head()
         assert head
         assert guard.journal.verify(head).ok
+
+
+def test_a_tool_that_is_cut_off_may_still_say_what_became_of_it() -> None:
+    with settled.Guard("memory://") as guard:
+
+        @guard.tool(effect="write", timeout=0.05, breaker=None)
+        async def act(outcome: str) -> str:
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                if outcome == "answer":
+                    return "done after all"
+                if outcome == "not sent":
+                    raise settled.NotExecuted("nothing had been sent") from None
+                raise
+            return ""
+
+        async def main() -> list[str]:
+            results = [await act.acall(outcome) for outcome in ("answer", "not sent", "nothing")]
+            return [result.status for result in results]
+
+        assert asyncio.run(main()) == ["succeeded", "failed", "unknown"]
+
+
+def test_an_attempt_that_ignores_its_time_out_brings_its_answer_late() -> None:
+    with settled.Guard("memory://") as guard:
+
+        @guard.tool(effect="write", timeout=0.05)
+        async def act() -> str:
+            for _ in range(20):
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.05)
+            return "late"
+
+        async def main() -> None:
+            first = await act.acall()
+            assert (first.status, first.reason) == ("unknown", "attempt_timeout")
+            for _ in range(200):
+                await asyncio.sleep(0.05)
+                result = guard.look(first.operation_id)
+                assert result is not None
+                if result.status != "unknown":
+                    break
+            assert (result.status, result.value) == ("succeeded", "late")
+
+        asyncio.run(main())

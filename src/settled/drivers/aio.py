@@ -176,10 +176,10 @@ class Hand:
             return self._ended(command, task)
         task.cancel()
         done, _ = await asyncio.wait({task}, timeout=CANCEL_GRACE)
-        if done and (task.cancelled() or task.exception() is not None):
+        if done and task.cancelled():
             return timed_out(command, self.binding, self.floor, over=True)
         if done:
-            return self._ended(command, task)  # it answered after all
+            return self._ended(command, task)  # it answered after all, or says itself what became of it
         task.add_done_callback(lambda ended: self._late(command, ended))
         _under_way.add(task)
         return timed_out(command, self.binding, self.floor, over=False)
