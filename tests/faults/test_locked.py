@@ -1,6 +1,7 @@
 """Another process holds the journal's lock for longer than the time-out."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,3 +105,49 @@ def test_a_locked_file_cannot_be_opened_and_says_so(shop, holder):
     with pytest.raises(settled.JournalError, match="another process holds its lock"):
         at.send.call(order="a")
     assert shop.effects == []
+
+
+@pytest.mark.parametrize(
+    ("effect", "error", "status"),
+    [
+        ("write", settled.NotExecuted("busy", retryable=True), "not_done"),
+        ("idempotent", TimeoutError(), "unknown"),
+        ("read", TimeoutError(), "not_done"),
+    ],
+)
+def test_locked_between_two_attempts_says_what_the_first_has_shown(shop, holder, monkeypatch, effect, error, status):
+    at = shop.open()
+    effects = []
+
+    @at.guard.tool(effect=effect, key="{order}")
+    def put(order: str) -> str:
+        effects.append(order)
+        if len(effects) == 1:
+            raise error
+        return f"{order} done"
+
+    monkeypatch.setattr("settled.drivers.sync.time", SimpleNamespace(sleep=lambda _: holder.hold()))
+    result = put.call(order="a")
+    assert (result.status, result.reason, result.recorded) == (status, "journal_failed", False)
+    assert effects == ["a"]
+    monkeypatch.undo()
+    holder.let_go()
+    assert at.guard.floor.bring() is None
+    after = put.options(wait=0.0).call(order="a")
+    assert after.status in ("in_progress", "succeeded", "not_done", "unknown")
+    assert len(effects) <= 2
+
+
+def test_locked_after_the_probe_proved_absence_says_not_done(shop, holder, monkeypatch):
+    at = shop.open()
+    effects = []
+
+    @at.guard.tool(effect="write", key="{order}", probe=lambda _: settled.NotHappened(), max_request_lifetime=0.0)
+    def book(order: str) -> str:
+        effects.append(order)
+        raise TimeoutError
+
+    monkeypatch.setattr("settled.drivers.sync.time", SimpleNamespace(sleep=lambda _: holder.hold()))
+    result = book.call(order="a")
+    assert (result.status, result.reason, result.recorded) == ("not_done", "journal_failed", True)
+    assert effects == ["a"]

@@ -199,7 +199,11 @@ class Series(Wire):
         owner = self.ask.owner if self.ask else call.owner
         begin = Begin(call.operation_id, call.epoch, owner, lease, len(call.attempts) + 1, charge)
         asked_at = self.at
-        reply = yield from self.transact(begin)
+        try:
+            reply = yield from self.transact(begin)
+        except JournalError:  # nothing more is sent; what was sent before is not unsaid
+            yield from self._give_back(step)
+            return self._unwritten(call, fault)
         if isinstance(reply, BudgetSpent):
             yield from self._give_back(step)
             return (yield from self._give_up(call, fault, Stop(reply.pool)))
@@ -250,6 +254,8 @@ class Series(Wire):
 
     def _unwritten(self, call: Call, fault: Fault | None) -> Answer:
         """The journal failed after the effect: the result goes to the asker, marked as not recorded."""
+        if call.state is not State.PROCESSING:  # how it ended is on record; that it is tried again is not
+            return replace(from_record(call), reason="journal_failed")
         proved = fault is not None and fault.evidence is Proof.NONE and not call.doubted_before
         known = proved or self.policy.terms.effect is Effect.READ
         status: Status = "succeeded" if fault is None else ("not_done" if known else "unknown")
