@@ -19,8 +19,8 @@ from settled.core.model import (
     Standing,
     Terms,
 )
-from settled.core.states import UNSETTLED, State
-from settled.journals.memory import MemoryBooks, MemoryJournal
+from settled.core.states import State
+from settled.journals.memory import MemoryJournal
 
 ME = Owner("here", "boot-1", "ns", 7, "100")
 OTHER = Owner("here", "boot-1", "ns", 8, "101")
@@ -105,17 +105,8 @@ def journal(*calls: Call, seconds: float = 2.0) -> MemoryJournal:
     """A journal that holds these records; their logs begin here."""
     made = MemoryJournal(Clock(seconds))
     for each in calls:
-        _keep(made.books, each)
+        made.books._add(each)
     return made
-
-
-def _keep(books: MemoryBooks, each: Call) -> None:
-    books.calls[each.operation_id] = each
-    books.keys[each.key] = each.operation_id
-    books.likes[each.scope, each.lane, each.tool, each.identity].append(each.operation_id)
-    books.tools[each.scope, each.tool].append(each.operation_id)
-    if each.state in UNSETTLED:
-        books.open_calls[each.tenant, each.scope, each.tool][each.operation_id] = None
 
 
 __all__ = ["Effect", "Standing", "State"]

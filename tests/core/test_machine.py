@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 LOST = ConnectionResetError("reset")
 REFUSED = NotExecuted("no")
 BUSY = NotExecuted("busy", retryable=True)
+ENDLESS = 1000
+"""Commands: no story told here needs so many."""
 SAID_NO = Probed(happened=False, began=at(0), ended=at(0), at=0.0)
 SAID_YES = Probed(happened=True, began=at(0), ended=at(0), at=0.0, data=codec.dumps("found"))
 SAID_NOTHING = Probed(happened=None, began=at(0), ended=at(0), at=0.0)
@@ -99,6 +101,7 @@ class Script:
     def perform(self, command: Command) -> Event:
         """Answer one command."""
         self.sent.append(command)
+        assert len(self.sent) < ENDLESS, "the machine goes on for ever"
         name = type(command).__name__
         nth = self.counts[name] = self.counts.get(name, 0) + 1
         match command:
