@@ -171,7 +171,7 @@ class Resolve:
             return Refused("it can still take effect: wait for max_request_lifetime, or force it", call)
         event = Event.ABSENT if self.then == "rerun" else Event.FAIL
         attempts = tuple(replace(a, over=a.over or now) for a in _all_none(call))
-        return self._decide(books, call, event, now, attempts=attempts, asserted=not ripe, held=False)
+        return self._decide(books, call, event, now, attempts=attempts, asserted=self.force or not ripe, held=False)
 
     def _seen(self, books: Books, call: Call, now: Moment) -> Call:
         """Note that a person has seen the evidence against a settled call, which stays as it is."""
