@@ -51,9 +51,11 @@ class Entry:
         given = self.answered.get(call.operation_id)
         return given is None or (given != call.words and words == call.words)
 
-    def take(self, operation_id: str, words: str, asker: str, *, like: bool, step: str) -> None:
+    def take(self, call: Call, words: str, asker: str, *, like: bool, step: str) -> None:
         """An asker waits for this call now. Harmless when repeated: the journal's answer may be lost."""
-        self.answered[operation_id] = words
+        operation_id = call.operation_id
+        if self.answered.get(operation_id) != call.words:  # once answered in its own words, it is used up
+            self.answered[operation_id] = words
         self.steps.setdefault(operation_id, step)
         self.open[operation_id] = None
         self.waiting[asker] = (operation_id, like)

@@ -185,7 +185,8 @@ def _bar(books: Books, ask: Ask) -> Match | Barred | None:
     """What is unknown bars like calls; for a model without declared identity, any call of the tool."""
     if ask.while_unknown == "allow" or ask.terms.effect in HARMLESS:
         return None
-    calls = [c for c in _unsettled(books, ask) if c.state is State.UNKNOWN and _may_bar(c, ask)]
+    unknown = (c for c in _unsettled(books, ask) if c.state is State.UNKNOWN and _may_bar(c, ask))
+    calls = [c for c in unknown if ask.entry is None or not _for_other_sibling(c, ask, ask.entry)]
     same = next((c for c in calls if c.identity == ask.identity), None)
     if same is not None:
         return Match(same, like=True)
