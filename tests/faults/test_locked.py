@@ -108,16 +108,16 @@ def test_a_locked_file_cannot_be_opened_and_says_so(shop, holder):
 
 
 @pytest.mark.parametrize(
-    ("effect", "error", "status"),
+    ("declared", "status"),
     [
-        ("write", settled.NotExecuted("busy", retryable=True), "not_done"),
-        ("idempotent", TimeoutError(), "unknown"),
-        ("read", TimeoutError(), "not_done"),
+        (("write", settled.NotExecuted("busy", retryable=True)), "not_done"),
+        (("idempotent", TimeoutError()), "unknown"),
+        (("read", TimeoutError()), "not_done"),
     ],
 )
-def test_locked_between_two_attempts_says_what_the_first_has_shown(shop, holder, monkeypatch, effect, error, status):
+def test_locked_between_two_attempts_says_what_the_first_has_shown(shop, holder, monkeypatch, declared, status):
     at = shop.open()
-    effects = []
+    effects, (effect, error) = [], declared
 
     @at.guard.tool(effect=effect, key="{order}")
     def put(order: str) -> str:
