@@ -60,6 +60,8 @@ class Guard:
         encryption_key: Fernet key (or several, newest first): arguments and results are kept encrypted.
         journal_id, must_exist: refuse another journal, or a missing one, instead of starting anew.
         largest_result: bytes of one result that are kept at the most.
+        journal_options: of the journal itself; for SQLite ``synchronous``, ``busy_timeout`` (seconds) and ``spill``,
+            the file for evidence that the journal cannot take: beside it, unless it is to outlive a full disk.
 
     Raises:
         DeclarationError: an option that cannot work. JournalError: the journal cannot be used.
@@ -312,10 +314,13 @@ class Guard:
     def _deliver_alerts(self) -> None:
         """Hand the outbox to the sinks; a row leaves it only after that."""
         alerts = self.journal.alerts() if self.floor.sinks else ()
-        for alert in alerts:
-            self.floor.tell("alert", None, kind=alert.kind, operation_id=alert.operation_id, at=alert.at)
-        if alerts:
-            self.journal.delivered([alert.alert_id for alert in alerts])
+        taken = [
+            alert.alert_id
+            for alert in alerts
+            if self.floor.tell("alert", None, kind=alert.kind, operation_id=alert.operation_id, at=alert.at)
+        ]
+        if taken:
+            self.journal.delivered(taken)
 
     def close(self) -> None:
         """Let go of threads and files. Calls that run on detached are recorded as late evidence or spilled."""

@@ -197,10 +197,13 @@ class Floor:
         except JournalError as error:
             self.tell("journal_failed", call, error=str(error))  # the lease ends, and finds it in doubt
 
-    def tell(self, event: str, call: Call | None, **facts: object) -> None:
-        """Tell the sinks; one that raises is left out of it."""
-        if not self.sinks:
-            return
+    def tell(self, event: str, call: Call | None, **facts: object) -> bool:
+        """Tell the sinks; return whether all have taken it. One that raises does no call any harm."""
         about = {} if call is None else {"operation_id": call.operation_id, "tool": call.tool, "state": str(call.state)}
+        taken = True
         for sink in self.sinks:
-            sink(event, about | facts)
+            try:
+                sink(event, about | facts)
+            except Exception:  # noqa: BLE001 - a call may be between its effect and its record
+                taken = False
+        return taken
