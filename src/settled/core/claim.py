@@ -172,7 +172,6 @@ def _remember(books: Books, ask: Ask, reply: ClaimReply) -> None:
     elif isinstance(reply, Begun | Stands | Busy | Doubtful):
         like = not isinstance(reply, Begun) and reply.like
         entry.take(reply.call, ask.words, ask.operation_id, like=like, step=ask.step)
-        entry.reserved.pop(reply.call.operation_id, None)
         if ask.step:
             books.put_step(ask.scope, ask.step, reply.call.operation_id)
 
