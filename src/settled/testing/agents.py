@@ -129,7 +129,7 @@ class Errand:
             if not going or number != self.serial:
                 return
             if self.variation == "resume":
-                self.finished, self.memory = index + 1, mind
+                self.finished, self.memory = index + 1, mind.copy()
                 self._remember()
         self._finish(mind)
 
@@ -144,7 +144,7 @@ class Errand:
         intended = self.before + Counter(i.intention for i in self.plan)
         for intention, count in intended.items():
             self.sim.oracle.intended[intention] = max(count, self.sim.oracle.intended[intention])
-        mind = self.memory if self.variation == "resume" and self.memory else Mind(self.sim, self.plan)
+        mind = self.memory.copy() if self.variation == "resume" and self.memory else Mind(self.sim, self.plan)
         return mind, self.messages
 
     def _remember(self) -> None:
@@ -229,9 +229,9 @@ class Errand:
 def _lists_last(heard: tuple[Intent, Ask, Told | None]) -> int:
     """First one's own attempts and calls, then answers of like calls, last the lists of such."""
     told = heard[2]
-    if told is None or told.own:
+    if told is None:
         return 0
-    return 3 if told.answer.earlier else 2 if told.answer.like else 1
+    return 3 if told.answer.earlier else 2 if told.answer.like else 0 if told.own else 1
 
 
 @dataclass(slots=True)

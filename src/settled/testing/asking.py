@@ -88,7 +88,7 @@ def make_ask(
 
 
 class Told(NamedTuple):
-    """What an asker was told; ``own``: by an attempt made for it."""
+    """What an asker was told; ``own``: by an attempt made for it, of a call that it had not found by likeness."""
 
     answer: Answer
     own: bool
@@ -113,7 +113,7 @@ def call(process: Process, intent: Intent, ask: Ask, charge: Charge | None = Non
     sim.oracle.note("asker of", ask.operation_id, intent.intention, "words", ask.words, "step", ask.step, ask.message)
     if answer is not None:
         sim.oracle.answered(answer)
-        return Told(answer, own=life.made > 0)
+        return Told(answer, own=life.made > 0 and not answer.like)
     return None
 
 

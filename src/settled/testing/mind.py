@@ -33,6 +33,10 @@ class Mind:
     words: dict[int, Words] = field(default_factory=dict)
     """Identity of an intent -> how it was put, or was found to have been put."""
 
+    def copy(self) -> Mind:
+        """Return what a checkpoint keeps of it."""
+        return Mind(self.sim, self.plan, dict(self.outcome), dict(self.credit), dict(self.closed), dict(self.words))
+
     def pending(self, intent: Intent) -> bool:
         """Whether it is still to be asked for."""
         return id(intent) not in self.outcome

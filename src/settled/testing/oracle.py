@@ -244,7 +244,7 @@ class Oracle:
         """Everything has landed; hold each promise against it."""
         self._no_duplicates()
         self._no_lies()
-        self._no_losses(journal)
+        self._no_losses()
         self._on_record(journal)
 
     def _no_duplicates(self) -> None:
@@ -267,11 +267,12 @@ class Oracle:
             if op not in self.asserted and any(no <= attempts for no in done[op]):
                 self.object_to(f"I2 {op}: declared absent at {by}, but it happened")
 
-    def _no_losses(self, journal: ShakyJournal) -> None:
+    def _no_losses(self) -> None:
         for effect in self.world.effects:
-            call = journal.books.by_id(effect.operation_id)
+            call = self.known.get(effect.operation_id)  # a forgotten one, too
             state = call.state if call else None
-            fine = state in (State.SUCCEEDED, State.UNKNOWN) or effect.operation_id in self.asserted
+            kept = state in (State.SUCCEEDED, State.UNKNOWN, State.EXPIRED)
+            fine = kept or effect.operation_id in self.asserted
             if not fine:
                 self.object_to(f"I3 {effect.operation_id} ({effect.tool}): happened, but stands as {state}")
 

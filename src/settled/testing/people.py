@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core import rules
+from settled.core.expiry import Expire
 from settled.core.settle import settle
 from settled.core.settling import Adopt, Resolve
 from settled.core.states import State
@@ -21,22 +22,22 @@ if TYPE_CHECKING:
 
 QUERY = CallQuery(states=(State.UNKNOWN,), limit=10_000)
 ORPHANS = CallQuery(lease_over=True, limit=10_000)
+OLD = CallQuery(past_retention=True, limit=10_000)
 
 
 def reconcile(process: Process, patience: float = 0.0) -> Steps[None]:
-    """Adopt orphans, then settle what is unknown by the tools' probes. Makes no attempt."""
+    """Adopt orphans, settle what is unknown by the tools' probes, let go of what is old. Makes no attempt."""
     journal = process.sim.journal
-    for orphan in journal.find(ORPHANS):
-        try:
+    try:
+        for orphan in journal.find(ORPHANS):
             yield from transact(process, Adopt(orphan.operation_id))
-        except JournalError:
-            return
-    for call in journal.find(QUERY):
-        tool = TOOLS[call.tool]
-        try:
+        for call in journal.find(QUERY):
+            tool = TOOLS[call.tool]
             yield from drive(settle(call, tool.policy, patience), Hand(process, tool, None))
-        except JournalError:
-            return
+        for old in journal.find(OLD):
+            yield from transact(process, Expire(old.operation_id))
+    except JournalError:
+        process.sim.oracle.facts["reconciliation cut short"] += 1
 
 
 def now_and_then(sim: Simulation) -> Steps[None]:
@@ -69,6 +70,8 @@ def _verdict(sim: Simulation, call: Call) -> Resolve | None:
         return Resolve(call.operation_id, "happened", result=seen.encode(), **who)  # type: ignore[arg-type]  # as named
     if sim.dice.random() < 0.05:
         return Resolve(call.operation_id, "hold", **who)  # type: ignore[arg-type]  # as named
+    if sim.dice.random() < sim.profile.forced:
+        return Resolve(call.operation_id, "did_not_happen", force=True, **who)  # type: ignore[arg-type]  # as named
     ripe = rules.proves_absence(call, now, now)  # what the queue shows: it can be proved now
     if not ripe and call.terms.lifetime is not None:
         return None

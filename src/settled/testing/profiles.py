@@ -24,6 +24,8 @@ class Profile:
     reboots: int = 0
     spaces: tuple[str, ...] = ("host",)
     people: int = 0
+    forced: float = 0.0
+    """How often a person does not wait until it can be proved."""
     probe_time: float = 0.0
     """Seconds that a probe takes at the most, before it looks and after."""
     reconcilers: int = 1
@@ -58,6 +60,8 @@ PROFILES = {
         Profile("containers", spaces=("host", "box"), crash=0.01, workers=3),
         Profile("people", people=2, crash=0.01, weather="storm"),
         Profile("nested", crash=0.006, pause=0.004, tools=("bundle", "set_status"), workers=3, reconcilers=2),
+        Profile("haste", people=2, forced=0.5, crash=0.01, weather="storm"),
+        Profile("slow", probe_time=20.0, crash=0.01, weather="storm", reconcilers=3),
         Profile("models", models=1.0, crash=0.015, errands=3),
         Profile("programs", models=0.0, crash=0.015, errands=3),
         Profile("crowd", errands=0, loners=6, crash=0.005, pause=0.003, workers=4, tools=_NO_CLOCKED),

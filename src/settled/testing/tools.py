@@ -93,12 +93,12 @@ _ALL = (
     _tool("ticket", probe=True, lifetime=20.0, while_unknown="any"),
     _tool("invite", probe=True, lifetime=20.0, identity=True),
     _tool("wire", probe=True, fence=True, lifetime=30.0, refresh=True),
-    _tool("order", probe=True, lifetime=15.0, business=True),
+    _tool("order", probe=True, lifetime=15.0, business=True, retention=120.0),
     _tool("print", probe=True, lifetime=10.0, threaded=True),
     _tool("legacy", probe=True, lifetime=10.0, attempt_lifetime=40.0, threaded=True),
     _tool("mail", identity=True, lifetime=20.0),
     _tool("post"),
     _tool("launch", probe=True, lifetime=20.0, untold="block"),
-    _tool("note", declared=False, timeout=None, threaded=True),
+    _tool("note", declared=False, timeout=None, threaded=True, retention=150.0),
 )
 TOOLS = {tool.name: tool for tool in _ALL}
