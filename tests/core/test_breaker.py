@@ -242,6 +242,28 @@ def test_a_success_in_an_outage_does_not_count_as_calm():
     assert breaker.snapshot(40.0)["usual"] == learned
 
 
+def test_learning_goes_on_once_it_is_calm_again():
+    breaker = Breaker(policy=BreakerPolicy.static(failures=99))
+    for _ in range(5):
+        call(breaker, "failure", 0.0)
+    learned = breaker.snapshot(0.0)["usual"]
+    for _ in range(5):
+        call(breaker, "success", 0.0)
+    assert breaker.snapshot(0.0)["usual"] == learned  # five of ten: no calm yet
+    for _ in range(30):
+        call(breaker, "success", 0.0)
+    assert breaker.snapshot(0.0)["usual"] < learned
+
+
+@pytest.mark.parametrize("calls", [3, 20])
+def test_an_outcome_of_exactly_the_windows_age_is_too_old(calls):
+    breaker = Breaker(policy=BreakerPolicy.static(failures=99))
+    for _ in range(calls):
+        call(breaker, "failure", 0.0)
+    assert breaker.describe(59.9).startswith(f"{calls} of {calls} failed")
+    assert breaker.describe(60.0).startswith("no calls")
+
+
 # ---- open and half-open
 
 
