@@ -8,7 +8,6 @@ import sqlite3
 import tempfile
 import threading
 import time
-import traceback
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from settled.core.claim import Claim
 from settled.errors import JournalError
 from settled.journals.sqlite import SqliteJournal
 from settled.testing.records import FakeClock, begun, ended, make_ask, unknown_call
+from tests.journals.support import in_a_child
 
 
 @pytest.fixture
@@ -41,24 +41,6 @@ def locked(path):
     finally:
         other.execute("ROLLBACK")
         other.close()
-
-
-def in_a_child(work):
-    """Run ``work`` in a forked child that may lose rights and limits; return what it said."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if not pid:
-        try:
-            said = work() or "ok"
-        except BaseException:  # noqa: BLE001 - it is told to the parent
-            said = traceback.format_exc()
-        os.write(writing, said.encode()[:60_000])
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        said = pipe.read().decode()
-    os.waitpid(pid, 0)
-    return said
 
 
 # --- locked ---

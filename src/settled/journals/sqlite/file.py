@@ -44,7 +44,7 @@ class JournalFile:
         self.busy_timeout = busy_timeout
         self.journal_id = ""
         self.commits = 0
-        """A commit number that the journal has surely reached."""
+        """The highest commit number that this process has seen."""
         self._inode: tuple[int, int] | None = None
         self._wal: int | None = None
         self._size = 0
@@ -355,7 +355,7 @@ def begin(connection: sqlite3.Connection, seconds: float) -> None:
                 raise
         else:
             return
-        time.sleep(uniform(0.0005, 0.003))  # noqa: S311 - spreads those that wait; no secret
+        time.sleep(uniform(0.0002, 0.001))  # noqa: S311 - spreads those that wait; no secret
 
 
 def _use_wal(connection: sqlite3.Connection, seconds: float) -> None:

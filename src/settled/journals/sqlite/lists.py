@@ -52,6 +52,8 @@ def log(connection: sqlite3.Connection, operation_id: str) -> list[LogRow]:
 
 def find(connection: sqlite3.Connection, query: CallQuery, now: Moment) -> list[Call]:
     """List calls, newest first."""
+    if _states(query) == []:
+        return []
     found: list[Call] = []
     before = _place_of(connection, query.after)
     while before is not None and len(found) < query.limit:
@@ -84,21 +86,27 @@ def page(query: CallQuery, now: Moment, before: int) -> tuple[str, list[Any]]:
 
 def _index_for(query: CallQuery) -> str:
     """Return the index of what waits for somebody, where that is asked for: few calls among many."""
+    states = _states(query)
     if query.past_retention:
         return "INDEXED BY calls_due"
-    if query.lease_over or (query.states is not None and State.SUCCEEDED not in query.states):
+    if states and State.SUCCEEDED not in states:
         return "INDEXED BY calls_open"
     return "INDEXED BY calls_disputed" if query.disputed else ""
 
 
+def _states(query: CallQuery) -> list[State] | None:
+    """Return the states that are possible; ``None``: any."""
+    if not query.lease_over:
+        return None if query.states is None else list(query.states)
+    return [State.PROCESSING] if query.states is None or State.PROCESSING in query.states else []
+
+
 def _terms(query: CallQuery, now: Moment) -> Iterator[tuple[str, list[Any]]]:
-    states = None if query.states is None else [state.value for state in query.states]
-    if query.lease_over:
-        states = [State.PROCESSING.value] if states is None or State.PROCESSING in states else []
+    states = _states(query)
     if states is not None:
-        if State.SUCCEEDED.value not in states:
-            yield "state <> 'succeeded'", []  # what the index of unfinished calls is for
-        yield f"state IN ({', '.join('?' * len(states))})", list(states)
+        if State.SUCCEEDED not in states:
+            yield "state <> 'succeeded'", []  # what the index of open calls is for
+        yield f"state IN ({', '.join('?' * len(states))})", [state.value for state in states]
     for name in ("tool", "tenant", "scope"):
         if getattr(query, name) is not None:
             yield f"{name} = ?", [getattr(query, name)]

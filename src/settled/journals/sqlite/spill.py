@@ -78,17 +78,17 @@ class FileSpill:
         The lock is not held meanwhile: evidence is safe to take twice, and others must be able to keep theirs.
         Raises what ``take`` raised, once the pieces before are forgotten.
         """
-        taken: Counter[bytes] = Counter()
+        taken: list[bytes] = []
         try:
             for line in self._lines():
                 evidence = _evidence(line)
                 if evidence is not None:
                     take(evidence)
-                    taken[line] += 1
+                    taken.append(line)
         finally:
             if taken:
-                self._forget(taken)
-        return taken.total()
+                self._forget(Counter(taken))
+        return len(taken)
 
     def damaged(self) -> int:
         """Return how many lines cannot be read."""

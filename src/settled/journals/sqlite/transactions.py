@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import suppress
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from settled.errors import JournalError
 from settled.journals.sqlite.books import SqliteBooks
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from settled.journals.sqlite.file import JournalFile
 
 
+_LONGEST_PAUSE: Final = 0.02
+"""Seconds to give way for at most."""
+_CROWDED: Final = 0.25
+"""Seconds for which another process's commit is taken as a sign that it has more to write."""
+
+
 class Transactions:
     """Performs batches on the file's writing connection."""
 
@@ -33,6 +40,8 @@ class Transactions:
         """Sign commits with a name of this process: at first, and in a forked child."""
         self._name = token_hex(8)
         self._number = 0
+        self._crowded_until = 0.0
+        self._began = self._ended = 0.0
 
     def run(self, batch: Sequence[Member]) -> None:
         """Perform a batch; every member gets its reply or its error. Raises only what interrupts the thread."""
@@ -66,8 +75,20 @@ class Transactions:
 
     def _begun(self) -> sqlite3.Connection:
         connection = self._file.writer()
+        if self._ended < self._crowded_until:
+            self._give_way()
         begin(connection, self._file.busy_timeout)
+        self._began = time.monotonic()
         return connection
+
+    def _give_way(self) -> None:
+        """Let another process go first, as long as a transaction takes.
+
+        SQLite's lock knows no queue: without this the process that has just let it go takes it again and again.
+        """
+        pause = self._ended + min(self._ended - self._began, _LONGEST_PAUSE) - time.monotonic()
+        if pause > 0:
+            time.sleep(pause)
 
     def _apply(self, member: Member, books: SqliteBooks, now: Moment) -> bool:
         """Apply one transition; return whether the transaction can go on.
@@ -95,19 +116,21 @@ class Transactions:
             books.connection.execute("ROLLBACK")  # only read: nothing to make durable
 
     def _commit(self, connection: sqlite3.Connection) -> None:
+        commits, writer = connection.execute("SELECT commits, writer FROM meta").fetchone()
+        if commits < self._file.commits:
+            raise lost_commits(self._file.path, self._file.commits)
         self._number += 1
-        signature, floor = f"{self._name}/{self._number}", self._file.commits
-        signed = connection.execute(
-            "UPDATE meta SET commits = commits + 1, writer = ? WHERE commits >= ?", (signature, floor)
-        )
-        if signed.rowcount != 1:
-            raise lost_commits(self._file.path, floor)
+        signature = f"{self._name}/{self._number}"
+        connection.execute("UPDATE meta SET commits = ?, writer = ?", (commits + 1, signature))
         try:
             connection.execute("COMMIT")
         except sqlite3.Error:
             if not self._landed(signature):
                 raise
-        self._file.commits = floor + 1
+        self._file.commits = commits + 1
+        self._ended = time.monotonic()
+        if self._number > 1 and not writer.startswith(self._name):
+            self._crowded_until = self._ended + _CROWDED
 
     def _landed(self, signature: str) -> bool:
         """Look, on a fresh connection, whether the commit that failed took effect after all."""

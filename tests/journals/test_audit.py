@@ -1,0 +1,167 @@
+"""Whoever edits the file behind the journal's back is found out: which call, which row."""
+
+import re
+import sqlite3
+
+import pytest
+
+from settled.core.model import KeyKind, Terms
+from settled.journals.prune import prune
+from settled.journals.sqlite import SqliteJournal
+from settled.testing.records import AWKWARD, LOST, FakeClock, begun, ended, make_ask, unknown_call
+
+
+@pytest.fixture
+def journal(tmp_path):
+    """Three calls, sealed twice, and one more."""
+    clock = FakeClock()
+    journal = SqliteJournal(tmp_path / "journal.db", clock=clock)
+    journal.clock = clock
+    ended(journal, begun(journal, make_ask(operation_id="op_a", tool=AWKWARD)), result=b"receipt")
+    journal.seal()
+    ended(journal, begun(journal, make_ask(operation_id="op_b")), result=b"receipt")
+    unknown_call(journal, operation_id="op_c")
+    journal.seal()
+    begun(journal, make_ask(operation_id="op_d"))
+    yield journal
+    journal.close()
+
+
+def edit(journal, *statements):
+    """Edit the file by other means, past the triggers."""
+    with sqlite3.connect(journal.path) as other:
+        triggers = [sql for (sql,) in other.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")]
+        for name in re.findall(r"TRIGGER (\w+)", " ".join(triggers)):
+            other.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            assert other.execute(statement).rowcount > 0, statement
+        for sql in triggers:
+            other.execute(sql)
+    other.close()
+
+
+def test_an_untouched_journal_is_whole(journal):
+    report = journal.verify(journal.head())
+    assert (report.ok, report.problems, report.facts) == (True, [], {"rows": 7, "seals": 2})
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE log SET detail = 'x'", "DELETE FROM log", "UPDATE seals SET text = 'x'", "DELETE FROM seals"],
+)
+def test_the_log_is_append_only(journal, statement):
+    with sqlite3.connect(journal.path) as other, pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        other.execute(statement)
+    other.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        *[
+            (
+                f"UPDATE log SET {column} = {value} WHERE operation_id = 'op_b' AND no = 2",
+                r"^op_b: log row 2 was changed",
+            )
+            for column, value in [
+                ("at", "at + 1e-6"),
+                ("event", "'fail'"),
+                ("state", "'failed'"),
+                ("epoch", "9"),
+                ("attempt", "2"),
+                ("detail", "'all is well'"),
+                ("digest", "''"),
+                ("head", "'0'"),
+            ]
+        ],
+        ("UPDATE log SET no = 3 WHERE operation_id = 'op_b' AND no = 2", r"^op_b: log row 3 follows row 1"),
+        ("UPDATE log SET operation_id = 'op_x' WHERE operation_id = 'op_b'", r"^op_x: log row 1 was changed"),
+        ("DELETE FROM log WHERE operation_id = 'op_b' AND no = 1", r"^op_b: log row 2 follows row 0"),
+        ("DELETE FROM log WHERE operation_id = 'op_d'", r"^op_d: the call has no log"),
+        (
+            "DELETE FROM log WHERE operation_id = 'op_c' AND no = 2",
+            r"^op_c: the call stands at unknown.*ends at processing",
+        ),
+        ("UPDATE calls SET state = 'succeeded' WHERE operation_id = 'op_c'", r"^op_c: the call stands at succeeded"),
+        ("UPDATE calls SET epoch = 7 WHERE operation_id = 'op_c'", r"^op_c: the call stands at unknown, epoch 7"),
+        ("UPDATE calls SET result = x'00' WHERE operation_id = 'op_a'", r"^op_a: the result is not the one"),
+        (
+            "DELETE FROM calls WHERE operation_id = 'op_c'",
+            r"^op_c: the call was deleted; its log ends at unknown, row 2",
+        ),
+    ],
+)
+def test_an_edit_is_found(journal, change, found):
+    edit(journal, change)
+    problems = journal.verify().problems
+    assert any(re.search(found, problem) for problem in problems), problems
+
+
+def test_a_call_that_vanished_with_its_log_breaks_the_seal(journal):
+    edit(journal, "DELETE FROM calls WHERE operation_id = 'op_b'", "DELETE FROM log WHERE operation_id = 'op_b'")
+    [*problems] = journal.verify().problems
+    assert any("seal" in problem for problem in problems), problems
+
+
+def test_rows_in_another_order_break_the_seal(journal):
+    edit(
+        journal,
+        "UPDATE log SET id = 1000 WHERE id = 3",
+        "UPDATE log SET id = 3 WHERE id = 5",
+        "UPDATE log SET id = 5 WHERE id = 1000",
+    )
+    [problem] = journal.verify().problems
+    assert re.search("seal .* log rows 3 to 6 are not the ones that were sealed", problem)
+
+
+def test_a_tail_that_was_cut_off_is_found_by_a_kept_head(journal):
+    """With calls and seals cut off alike, only what was kept elsewhere can tell."""
+    ended(journal, journal.get("op_d"))
+    journal.seal()
+    head = journal.head()
+    edit(
+        journal,
+        "DELETE FROM log WHERE operation_id = 'op_d'",
+        "DELETE FROM calls WHERE operation_id = 'op_d'",
+        "DELETE FROM seals WHERE upto > 6",
+    )
+    assert journal.verify().ok
+    [problem] = journal.verify(head).problems
+    assert "cut off" in problem
+
+
+def test_a_seal_whose_rows_are_gone_is_found(journal):
+    journal.seal()
+    edit(journal, "DELETE FROM log WHERE id > 4")
+    assert any("only 4 are there: the tail was cut off" in problem for problem in journal.verify().problems)
+
+
+def test_many_problems_are_shortened(journal):
+    for _ in range(120):
+        begun(journal, make_ask())
+    edit(journal, "UPDATE log SET detail = 'x'")
+    problems = journal.verify().problems
+    assert len(problems) == 101
+    assert re.fullmatch(r"and \d+ more", problems[-1])
+
+
+def test_what_was_pruned_is_no_deletion(journal):
+    """Until somebody deletes a record that had to leave a tombstone."""
+    terms = Terms(retention=1.0)
+    random = ended(journal, begun(journal, make_ask(kind=KeyKind.RANDOM, terms=terms)))
+    keyed = ended(journal, begun(journal, make_ask(terms=terms)))
+    journal.clock.advance(10.0)
+    assert prune(journal).total == 2
+    assert journal.verify().ok
+    assert journal.get(random.operation_id) is None
+    edit(journal, f"DELETE FROM calls WHERE operation_id = '{keyed.operation_id}'")
+    [problem] = journal.verify().problems
+    assert problem.startswith(f"{keyed.operation_id}: the call was deleted; its log ends at expired")
+
+
+def test_an_attempt_that_was_edited_away_is_found(journal):
+    body = "body = replace(body, '\"maybe\"', '\"none\"')"
+    edit(journal, f"UPDATE calls SET {body}, state = 'not_done' WHERE operation_id = 'op_c'")
+    assert journal.get("op_c").attempts[0].standing != "maybe"
+    assert LOST.evidence == "maybe"
+    assert any(problem.startswith("op_c: the call stands at not_done") for problem in journal.verify().problems)

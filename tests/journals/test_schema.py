@@ -1,0 +1,120 @@
+"""Older journals are brought up to date, newer ones refused."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from settled.errors import JournalError
+from settled.journals.sqlite import SqliteJournal, migrate, schema
+from settled.testing.records import FakeClock, begun, make_ask
+
+ADDS = schema.Step(2, additive=True, statements=("CREATE TABLE extra (x)", "ALTER TABLE runs ADD COLUMN more TEXT"))
+CHANGES = schema.Step(3, additive=False, statements=("DROP TABLE extra",))
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A journal of version 1, as the first release wrote it, with calls in it."""
+    path = tmp_path / "journal.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(Path(__file__).with_name("schema_1.sql").read_text())
+    connection.close()
+    return path
+
+
+def opened(path):
+    return SqliteJournal(path, clock=FakeClock())
+
+
+def version(path):
+    with sqlite3.connect(path) as connection:
+        found = schema.version_of(connection)
+    connection.close()
+    return found
+
+
+def test_version_1_opens_and_reads(path):
+    journal = opened(path)
+    states = {call.operation_id: str(call.state) for call in map(journal.get, ("op_1", "op_2", "op_3"))}
+    assert states == {"op_1": "succeeded", "op_2": "unknown", "op_3": "processing"}
+    assert journal.get("op_1").result == b"receipt"
+    assert journal.verify(journal.head()).ok
+    assert [alert.operation_id for alert in journal.alerts()] == ["op_2"]
+    assert [run.run_id for run in journal.runs()] == ["trip"]
+    assert version(path) == schema.newest()
+    journal.close()
+
+
+def test_a_step_that_adds_is_taken_at_opening(path, monkeypatch):
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, ADDS))
+    journal = opened(path)
+    begun(journal, make_ask(operation_id="op_new"))
+    assert journal.check().facts["schema"] == 2
+    assert journal.get("op_1").result == b"receipt"
+    journal.close()
+
+
+def test_a_step_that_changes_waits_for_a_person(path, monkeypatch):
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, ADDS, CHANGES))
+    with pytest.raises(JournalError, match=r"step to version 3.*journal migrate"):
+        opened(path)
+    assert version(path) == 1
+    assert migrate(path) == (1, 3)
+    assert migrate(path) == (3, 3)
+    journal = opened(path)
+    assert journal.get("op_1").result == b"receipt"
+    journal.close()
+
+
+def test_a_newer_journal_is_refused_and_left_alone(path, monkeypatch):
+    opened(path).close()
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, ADDS))
+    opened(path).close()
+    monkeypatch.undo()
+    content = path.read_bytes()
+    for attempt in (opened, migrate):
+        with pytest.raises(JournalError, match=r"version 2.*newer release"):
+            attempt(path)
+    assert path.read_bytes() == content
+
+
+def test_a_step_that_fails_leaves_the_journal_as_it_was(path, monkeypatch):
+    broken = schema.Step(2, additive=True, statements=("CREATE TABLE extra (x)", "no such statement"))
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, broken))
+    with pytest.raises(JournalError):
+        opened(path)
+    monkeypatch.undo()
+    journal = opened(path)
+    assert journal.check().facts["schema"] == 1
+    journal.close()
+    assert version(path) == 1
+
+
+def test_a_migration_makes_no_journal(tmp_path):
+    with pytest.raises(JournalError, match="must exist"):
+        migrate(tmp_path / "none.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_tables_in_the_file_are_left_alone(tmp_path):
+    """A transactional tool has its rows in the same file."""
+    path = tmp_path / "app.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE orders (id)")
+        connection.execute("INSERT INTO orders VALUES (7)")
+    connection.close()
+    journal = opened(path)
+    begun(journal, make_ask())
+    with journal._file.reader() as connection:
+        assert connection.execute("SELECT id FROM orders").fetchall() == [(7,)]
+    journal.close()
+
+
+def test_tables_of_the_same_name_are_not_taken_for_ours(tmp_path):
+    path = tmp_path / "app.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE calls (id)")
+    connection.close()
+    with pytest.raises(JournalError, match="calls already exists"):
+        opened(path)
