@@ -55,7 +55,9 @@ def place_of(guard: Guard) -> Place:
     """Return where the calling code is."""
     run, inside = current_run.get(), current.get()
     own = run if run is not None and run.guard is guard else None
-    return Place(own, inside if inside is not None and inside.operation_id else None)
+    if inside is None or not inside.operation_id or (own is not None and own.inside is inside):
+        return Place(own, None)  # a run that was entered inside the call is the inner one
+    return Place(own, inside)
 
 
 def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: Place) -> Ask | None:
@@ -111,6 +113,8 @@ def _key(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: Place
     parts = _business_parts(bound, arguments)
     declared = bound.tool.checked.options
     if parts is not None:
+        if declared.key_scope == "run" and place.run is None:
+            raise ValueError("key_scope='run' needs a run: make the call inside `with guard.run(…)`")
         scope = place.run.scope if declared.key_scope == "run" and place.run else None
         return KeyKind.BUSINESS, business_key(guard.tenant, bound.tool.name, parts, scope)
     if place.scope:

@@ -80,7 +80,7 @@ def settle_one(guard: Guard, call: Call, patience: float = 0.0) -> Call:
     if tool is None:
         return call
     flow = settle(call, tool.checked.policy, patience)
-    return sync.drive(flow, making.make_binding(guard, tool, None), guard.floor)
+    return sync.drive(flow, sync.Hand(making.make_binding(guard, tool, None), guard.floor))
 
 
 def _adopt(guard: Guard, limit: int) -> int:

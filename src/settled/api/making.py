@@ -98,7 +98,7 @@ def _runner(guard: Guard, tool: Tool[Any, Any], given: dict[str, Any], ask: Ask 
     names = tool.schema.call_parameters
 
     def run(call: Call | None) -> Any:
-        repeat = call is not None and ask is not None and call.operation_id != ask.operation_id
+        repeat = call is not None and ask is not None and call.words != ask.words
         own = _as_recorded(guard, tool, call, given) if call is not None and repeat else given
         # Each attempt gets the arguments as they were: a tool may change what it is given.
         own = own if all(type(value) in FIXED for value in own.values()) else copy.deepcopy(own)
@@ -117,7 +117,9 @@ def _as_recorded(guard: Guard, tool: Tool[Any, Any], call: Call, given: dict[str
         hidden = () if guard.vault.encrypts else tool.checked.options.redact
         roots = {path.partition(".")[0].removesuffix("[]") for path in hidden}
         kept = {name: value for name, value in recorded.items() if name not in roots}
-        return tool.schema.bind((), given | kept).given
+        rebuilt = tool.schema.bind((), given | kept)
+        same = {name: rebuilt.plain[name] for name in kept if name in rebuilt.plain} == kept
+        return rebuilt.given if same else given  # a validator that changes values would change them twice
     except (ValueError, BadArguments, JournalError):
         return given
 

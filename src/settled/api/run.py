@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar, Token, copy_context
+from contextvars import Context, ContextVar, Token, copy_context
 from typing import TYPE_CHECKING, Any, Self
 
 from settled.core.claim import Reserve
@@ -13,6 +15,7 @@ from settled.core.entry import Entry
 from settled.core.invalid import InvalidStreak
 from settled.core.progress import Charge
 from settled.core.runs import EnterRun, scope_of_run
+from settled.current import CurrentCall, current
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -55,6 +58,9 @@ class Run:
         self.streak = InvalidStreak()
         self._answered, self._within = tuple(answered), within
         self._token: Token[Run | None] | None = None
+        self.inside: CurrentCall | None = None
+        """The call in which the run was entered, if any: inside the run its calls are the run's."""
+        self._entering = threading.Lock()
         self._messages = 0
 
     @property
@@ -63,8 +69,9 @@ class Run:
         return self.memory.no
 
     def _enter(self) -> EnterRun:
-        if self._token is not None:
+        if not self._entering.acquire(blocking=False):
             raise DeclarationError(f"run {self.run_id!r} is already entered; make a new one with guard.run(…)")
+        self.inside = current.get()
         self.deadline = None if self._within is None else time.monotonic() + self._within
         return EnterRun(self.run_id, self.guard.tenant, self.turn, self._answered)
 
@@ -75,17 +82,29 @@ class Run:
 
     def _leave(self) -> None:
         if self._token is not None:
-            current_run.reset(self._token)
+            with contextlib.suppress(ValueError):  # left in another context than it was entered in
+                current_run.reset(self._token)
             self._token = None
+        self._entering.release()
 
     def __enter__(self) -> Self:
-        return self._entered(self.guard.journal.perform(self._enter()))
+        entering = self._enter()
+        try:
+            return self._entered(self.guard.journal.perform(entering))
+        except BaseException:
+            self._entering.release()
+            raise
 
     def __exit__(self, *_: object) -> None:
         self._leave()
 
     async def __aenter__(self) -> Self:
-        return self._entered(await self.guard.journal.aperform(self._enter()))
+        entering = self._enter()
+        try:
+            return self._entered(await self.guard.journal.aperform(entering))
+        except BaseException:
+            self._entering.release()
+            raise
 
     async def __aexit__(self, *_: object) -> None:
         self._leave()
@@ -101,6 +120,8 @@ class Run:
         Each call settles on its own: a failure of one never loses another's result. All are matched to
         earlier calls before any is made.
         """
+        if self._token is None:
+            raise DeclarationError(f"run {self.run_id!r} is not entered: write with guard.run(…) as run")
         for call in calls:
             if not hasattr(call, "as_sibling"):
                 raise DeclarationError("gather takes bound calls: run.gather(tool.bind(x=1), tool.bind(x=2))")
@@ -110,18 +131,26 @@ class Run:
         return self._agather(bound) if in_loop() else self._gather(bound)
 
     def _gather(self, bound: list[BoundCall[Any]]) -> list[Any]:
-        self.guard.journal.perform(Reserve(self._asks(bound)))
+        self.guard.journal.perform(self._reserve(bound))
         with ThreadPoolExecutor(min(MOST_THREADS, max(1, len(bound))), "settled-gather") as threads:
-            futures = [threads.submit(copy_context().run, call.call) for call in bound]
+            futures = [threads.submit(self._within_it().run, call.call) for call in bound]
             return [future.result() for future in futures]
 
     async def _agather(self, bound: list[BoundCall[Any]]) -> list[Any]:
-        await self.guard.journal.aperform(Reserve(self._asks(bound)))
-        return list(await asyncio.gather(*(call.acall() for call in bound)))
+        await self.guard.journal.aperform(self._reserve(bound))
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(call.acall(), context=self._within_it()) for call in bound]
+        return list(await asyncio.gather(*tasks))
 
-    @staticmethod
-    def _asks(bound: list[BoundCall[Any]]) -> list[Any]:
-        return [ask for call in bound if (ask := call.ask()) is not None]
+    def _reserve(self, bound: list[BoundCall[Any]]) -> Reserve:
+        asks = [self._within_it().run(call.ask) for call in bound]
+        return Reserve([ask for ask in asks if ask is not None])
+
+    def _within_it(self) -> Context:
+        """Return a copy of the caller's context in which this run is the one that is worked on."""
+        own = copy_context()
+        own.run(current_run.set, self)
+        return own
 
 
 def in_loop() -> bool:

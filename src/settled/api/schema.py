@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import inspect
 import typing
+from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 from functools import cached_property
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PydanticUserError,
+    SecretBytes,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 
 from settled.core import codec
 from settled.core.strict_json import InvalidJson, parse
@@ -116,7 +129,7 @@ class Schema:
         try:
             data = self._dump(value)
             back = self.decode(data)
-            if type(back) is type(value) and self._dump(back) == data:
+            if same(value, back):
                 return data, ""
         except Exception as error:  # noqa: BLE001 - bookkeeping must never undo an effect
             return self._raw(value, type(error).__name__)
@@ -161,19 +174,47 @@ class Schema:
         return value if self._result is None or note == RAW else self._result.validate_python(value)
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are equal in value and type, all the way down."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, BaseModel):
+        return same(vars(one), vars(other)) and same(one.__pydantic_private__, other.__pydantic_private__)
+    if hasattr(type(one), "__dataclass_fields__"):
+        return all(same(getattr(one, name), getattr(other, name)) for name in type(one).__dataclass_fields__)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return same(list(one.items()), list(other.items()))
+    if isinstance(one, float):
+        return repr(one) == repr(other)
+    if isinstance(one, set | frozenset):
+        return bool(one == other) and Counter(map(type, one)) == Counter(map(type, other))
+    return bool(one == other)
+
+
 def plain(value: Any) -> Any:
     """Return a validated argument as plain data; what has no plain form is left for the digest to refuse."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, BaseModel):
-        return value.model_dump(mode="python")
+        return {name: plain(item) for name, item in value.model_dump(mode="python").items()}
     if type(value) is list or type(value) is tuple:
         return type(value)(plain(item) for item in value)
     if type(value) is dict:
         return {key: plain(item) for key, item in value.items()}
     if hasattr(type(value), "__dataclass_fields__"):
         return {name: plain(getattr(value, name)) for name in type(value).__dataclass_fields__}
-    return value
+    return _plain_scalar(value)
+
+
+def _plain_scalar(value: Any) -> Any:
+    """Types that validation rebuilds from their plain form."""
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, SecretStr | SecretBytes):
+        return value.get_secret_value()
+    return str(value) if isinstance(value, PurePath | IPv4Address | IPv6Address) else value
 
 
 def numbers(value: Any) -> Any:

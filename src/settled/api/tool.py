@@ -135,13 +135,16 @@ def declare(function: Callable[P, Any], given: dict[str, Any]) -> SyncTool[P, An
         raise DeclarationError(f"{function.name} is a tool already")
     if not callable(function):
         raise DeclarationError(f"a tool is made of a function, not of {function!r}")
+    if inspect.isgeneratorfunction(inspect.unwrap(function)) or inspect.isasyncgenfunction(inspect.unwrap(function)):
+        raise DeclarationError(f"{function!r} is a generator: a tool returns its whole result at once")
     options = read_options(given)
     return AsyncTool(function, options) if is_async(function) else SyncTool(function, options)
 
 
 def is_async(function: object) -> bool:
-    """Whether calling it gives a coroutine."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+    """Whether calling it gives a coroutine; a plain wrapper around an async function counts as one."""
+    inner = inspect.unwrap(function) if callable(function) else function
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def by_model(bound: BoundCall[T], step: str | None) -> BoundCall[T]:

@@ -44,10 +44,26 @@ def _sent(fault: Fault | None, outcome: Raised) -> Fault | None:
 
 
 def _of_value(value: object, policy: Policy) -> Fault | None:
-    fault = policy.classify(value) if policy.classify else None
-    if fault is None and policy.verify is not None and not policy.verify(value):
-        return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "verify_failed", uncertain=True)
+    """Look at a returned value. A look that fails after the effect says nothing about it."""
+    if policy.classify is None and policy.verify is None:
+        return None
+    try:
+        fault = _own(value, policy)
+        good = fault is not None or policy.verify is None or bool(policy.verify(value))
+    except Exception as error:  # noqa: BLE001 - the tool's own code, after the effect
+        return _doubt("look_failed", f"classify or verify raised {type(error).__name__}")
+    return fault if good else _doubt("verify_failed")
+
+
+def _own(outcome: object, policy: Policy) -> Fault | None:
+    fault = policy.classify(outcome) if policy.classify else None
+    if fault is not None and not isinstance(fault, Fault):
+        raise TypeError("classify must return a Fault or None")
     return fault
+
+
+def _doubt(code: str, message: str = "") -> Fault:
+    return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, code, message, uncertain=True)
 
 
 def _of_error(outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool, wall: float | None) -> Fault | None:
@@ -55,14 +71,24 @@ def _of_error(outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool, 
     said = of_signal(error)
     if said is not None:
         return said
-    own = policy.classify(error) if policy.classify else None
+    try:
+        own = _own(error, policy)
+    except Exception as failed:  # noqa: BLE001 - the tool's own code, after the effect
+        return _doubt("look_failed", f"classify raised {type(failed).__name__}")
     if own is not None:
         return own
     if policy.not_executed and isinstance(error, policy.not_executed):
-        return Fault(FaultClass.PERMANENT, Evidence.NONE, type(error).__name__, str(error))
+        return Fault(FaultClass.PERMANENT, Evidence.NONE, type(error).__name__, _text(error))
     if isinstance(error, AttemptTimeout):
-        return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "attempt_timeout", str(error))
+        return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "attempt_timeout", _text(error))
     return classify(error, attempt=attempt, doubtful=doubtful, now=wall)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - an exception that cannot say what it is
+        return type(error).__name__
 
 
 def of_signal(error: BaseException) -> Fault | None:

@@ -69,7 +69,10 @@ async def _to_the_end(life: Life, hand: Hand) -> Answer:
     try:
         return await drive(life.run(), hand)
     except asyncio.CancelledError:  # the loop is being closed: nobody will see this attempt's end
-        hand.cut_off()
+        hand.cut_off("loop_closed")
+        raise
+    except BaseException:
+        hand.cut_off("driver_failed")
         raise
 
 
@@ -96,16 +99,18 @@ class Hand:
         if cut and self.attempt is not None:
             self.attempt.cancel()
 
-    def cut_off(self) -> None:
-        """Put an attempt whose end will not be seen on record as one in doubt."""
+    def cut_off(self, why: str) -> None:
+        """Put an attempt whose end will not be recorded otherwise on record as one in doubt."""
         if self.running is not None and self.running.call is not None:
-            self.floor.cut_off(self.running.call, self.running.no)
+            self.floor.cut_off(self.running.call, self.running.no, why)
 
     async def perform(self, command: Command) -> Event:
         """Perform one command."""
         match command:
             case Transact(transition):
-                return Reply(await self.floor.journal.aperform(transition), self.floor.now())
+                reply = Reply(await self.floor.journal.aperform(transition), self.floor.now())
+                self.running = None
+                return reply
             case Invoke():
                 return await self._invoke(command)
             case Sleep(seconds):
@@ -117,6 +122,7 @@ class Hand:
             case Refresh():
                 return await self._refresh()
             case Spill():
+                self.running = None
                 return await asyncio.to_thread(self.floor.perform, command, self.binding)
             case _:
                 return self.floor.perform(command, self.binding)
@@ -139,11 +145,9 @@ class Hand:
         self.running = command
         self.floor.keeper.hold(operation_id, command.call.epoch, command.timeout)
         try:
-            ended = await (self._tasked(command) if self.binding.is_async else self._threaded(command))
+            return await (self._tasked(command) if self.binding.is_async else self._threaded(command))
         finally:
             self.floor.keeper.let_go(operation_id)
-        self.running = None
-        return ended
 
     async def _inline(self, command: Invoke) -> Ended:
         """Run an unrecorded async attempt in the asker's own task: cancelling one cancels the other."""
@@ -191,7 +195,11 @@ class Hand:
         error = task.exception()
         if error is not None:
             return raised(error, command, self.binding, self.floor, abandoned=gone)
-        return returned(task.result(), command, self.binding, self.floor, abandoned=gone)
+        value = task.result()
+        if inspect.isgenerator(value) or inspect.isasyncgen(value):
+            none = TypeError("the tool returned a generator, which has done nothing yet: return the whole result")
+            return raised(none, command, self.binding, self.floor, abandoned=gone)
+        return returned(value, command, self.binding, self.floor, abandoned=gone)
 
     def _late(self, command: Invoke, task: asyncio.Task[Any]) -> None:
         _under_way.discard(task)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import inspect
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from settled.core.commands import Ended, Invoke, Probed, Raised, Returned
@@ -31,11 +35,28 @@ def run_here(command: Invoke, binding: Binding, floor: Floor) -> Ended:
     """Run a sync attempt in this very thread."""
     token = current.set(current_call(command, binding))
     try:
-        return returned(binding.run(command.call), command, binding, floor)
+        return returned(finished(binding.run(command.call)), command, binding, floor)
     except BaseException as error:  # noqa: BLE001 - every end of an attempt is read, and the caller re-raises its own
         return raised(error, command, binding, floor)
     finally:
         current.reset(token)
+
+
+def finished(value: Any) -> Any:
+    """Return what an awaitable gives; in a thread, since a loop may run in this one.
+
+    Raises ``TypeError`` for a generator: it has done nothing yet, and is no answer.
+    """
+    if inspect.isgenerator(value) or inspect.isasyncgen(value):
+        raise TypeError("the tool returned a generator, which has done nothing yet: return the whole result")
+    if not inspect.isawaitable(value):
+        return value
+
+    async def awaited() -> Any:
+        return await value
+
+    with ThreadPoolExecutor(1, "settled-probe") as thread:
+        return thread.submit(contextvars.copy_context().run, asyncio.run, awaited()).result()
 
 
 def returned(value: object, command: Invoke, binding: Binding, floor: Floor, *, abandoned: bool = False) -> Ended:

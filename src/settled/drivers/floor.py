@@ -189,9 +189,9 @@ class Floor:
             self.keep(evidence)
         self.presence.wake(call.operation_id)
 
-    def cut_off(self, call: Call, no: int) -> None:
-        """Record that an attempt was left behind when its event loop closed; it may still have its effect."""
-        fault = Fault(FaultClass.UNKNOWN, Proof.MAYBE, "loop_closed")
+    def cut_off(self, call: Call, no: int, why: str) -> None:
+        """Record an attempt whose end was not seen (its loop closed, its driver failed): it may have its effect."""
+        fault = Fault(FaultClass.UNKNOWN, Proof.MAYBE, why)
         try:
             self.journal.perform(End(call.operation_id, call.attempts[-1].epoch, no, fault, over=False))
         except JournalError as error:

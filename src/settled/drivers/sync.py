@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
-import inspect
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from settled.core.commands import AwaitCall, Ended, Invoke, Probe, Refresh, Reply, Sleep, Transact, Woke
-from settled.drivers.attempts import late_of, probed, raised, run_here, timed_out
+from settled.core.commands import AwaitCall, Ended, Invoke, Probe, Refresh, Reply, Sleep, Spill, Transact, Woke
+from settled.drivers.attempts import finished, late_of, probed, raised, run_here, timed_out
 from settled.drivers.leaving import Leaving, in_thread
 from settled.errors import JournalError
 
@@ -27,9 +24,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-def drive(flow: Flow[T], binding: Binding, floor: Floor) -> T:
+def drive(flow: Flow[T], hand: Hand) -> T:
     """Run a flow to its end. Raises what the flow raises, and the caller's own interruption afterwards."""
-    hand = Hand(binding, floor)
     try:
         command = next(flow)
         while True:
@@ -50,28 +46,39 @@ def drive(flow: Flow[T], binding: Binding, floor: Floor) -> T:
 
 def make(life: Life, binding: Binding, floor: Floor) -> Answer:
     """Make one call in the calling thread. An interruption leaves what is unfinished to be joined."""
+    hand = Hand(binding, floor)
     try:
-        return drive(life.run(), binding, floor)
+        return drive(life.run(), hand)
     except BaseException:
         life.abandon()
+        hand.cut_off()
         raise
 
 
 class Hand:
     """Performs commands in the calling thread."""
 
-    __slots__ = ("binding", "floor", "here", "interruption")
+    __slots__ = ("binding", "floor", "here", "interruption", "running")
 
     def __init__(self, binding: Binding, floor: Floor) -> None:
         self.binding, self.floor = binding, floor
         self.here: str = ""
         self.interruption: BaseException | None = None
+        self.running: Invoke | None = None
+        """The attempt whose end is not on record yet."""
+
+    def cut_off(self) -> None:
+        """Put an attempt whose end will not be recorded otherwise on record as one in doubt."""
+        if self.running is not None and self.running.call is not None:
+            self.floor.cut_off(self.running.call, self.running.no, "driver_failed")
 
     def perform(self, command: Command) -> Event:
         """Perform one command."""
         match command:
             case Transact(transition):
-                return Reply(self.floor.journal.perform(transition), self.floor.now())
+                reply = Reply(self.floor.journal.perform(transition), self.floor.now())
+                self.running = None
+                return reply
             case Invoke():
                 return self._invoke(command)
             case Sleep(seconds):
@@ -83,6 +90,9 @@ class Hand:
                 return self._probe(command)
             case Refresh():
                 return self._refresh()
+            case Spill():
+                self.running = None
+                return self.floor.perform(command, self.binding)
             case _:
                 return self.floor.perform(command, self.binding)
 
@@ -99,6 +109,7 @@ class Hand:
         if not self.here:
             self.here = operation_id
             self.floor.presence.enter(operation_id)
+        self.running = command
         self.floor.keeper.hold(operation_id, command.call.epoch, command.timeout)
         try:
             return self._interruptible(self._run(command))
@@ -140,7 +151,7 @@ class Hand:
     def _refresh(self) -> Woke:
         try:
             if self.binding.refresh is not None:
-                _finished(self.binding.refresh())
+                finished(self.binding.refresh())
         except Exception as error:  # noqa: BLE001 - the next attempt shows what it is worth
             self.floor.tell("refresh_failed", None, tool=self.binding.tool, error=type(error).__name__)
         return Woke(self.floor.now())
@@ -148,20 +159,8 @@ class Hand:
     def _probe(self, command: Probe) -> Event:
         began = self.floor.journal.now()
         try:
-            said = _finished(self.binding.probe(command.call)) if self.binding.probe else None
+            said = finished(self.binding.probe(command.call)) if self.binding.probe else None
         except Exception as error:  # noqa: BLE001 - a probe that fails has told nothing
             self.floor.tell("probe_failed", command.call, error=type(error).__name__)
             said = None
         return probed(said, began, self.binding, self.floor)
-
-
-def _finished(value: Any) -> Any:
-    """Return what an async probe or refresh gives; in a thread, since a loop may run in this one."""
-    if not inspect.isawaitable(value):
-        return value
-
-    async def awaited() -> Any:
-        return await value
-
-    with ThreadPoolExecutor(1, "settled-probe") as thread:
-        return thread.submit(asyncio.run, awaited()).result()

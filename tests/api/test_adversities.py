@@ -1,0 +1,337 @@
+"""What a clever or careless user does: each of these once made a lie, a duplicate or a lost action."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any
+
+import httpx
+import pytest
+from pydantic import AfterValidator, BaseModel, Field, PrivateAttr, SecretStr
+
+import settled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def guard() -> Iterator[settled.Guard]:
+    with settled.Guard("memory://") as made:
+        yield made
+
+
+# --- functions that do nothing when they are called ---------------------------------------
+
+
+def lazily() -> Iterator[int]:
+    yield 1
+
+
+async def lazily_async():  # noqa: ANN201 - an async generator
+    yield 1
+
+
+@pytest.mark.parametrize("function", [lazily, lazily_async, functools.wraps(lazily)(lambda: lazily())])
+def test_a_generator_is_no_tool(guard: settled.Guard, function: Any) -> None:
+    with pytest.raises(settled.DeclarationError, match="is a generator"):
+        guard.tool(effect="write")(function)
+
+
+def test_a_generator_that_is_returned_is_no_answer(guard: settled.Guard) -> None:
+    act = guard.tool(effect="write", name="act")(lambda: lazily())
+    result = act.call()
+    assert result.status == "unknown"
+
+    @guard.tool(effect="write")
+    async def later() -> Any:
+        return lazily_async()
+
+    assert later.call().status == "unknown"
+
+
+def test_a_plain_wrapper_around_an_async_function_is_awaited(guard: settled.Guard) -> None:
+    effects: list[int] = []
+
+    async def send(n: int) -> int:
+        await asyncio.sleep(0)
+        effects.append(n)
+        return n
+
+    @functools.wraps(send)
+    def logged(*args: Any, **kwargs: Any) -> Any:
+        return send(*args, **kwargs)
+
+    wrapped = guard.tool(effect="write", name="wrapped")(logged)
+    assert wrapped.call(n=1).value == 1
+
+    def returns_a_coroutine(n: int) -> Any:
+        return send(n)
+
+    plain = guard.tool(effect="write")(returns_a_coroutine)
+    assert plain.call(2).value == 2
+    assert asyncio.run(plain.acall(3)).value == 3
+    assert effects == [1, 2, 3]
+
+
+# --- the tool's own looks at its answers --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"verify": lambda value: value["ok"]},
+        {"classify": lambda outcome: 1 / 0},
+        {"classify": lambda outcome: "not a fault"},
+    ],
+    ids=["verify raises", "classify raises", "classify gives nonsense"],
+)
+def test_a_look_that_fails_after_the_effect_is_doubt(guard: settled.Guard, options: dict[str, Any]) -> None:
+    effects: list[int] = []
+
+    @guard.tool(effect="write", breaker=None, **options)
+    def act() -> str:
+        effects.append(1)
+        return "done"
+
+    first, again = act.call(), act.call()
+    assert (first.status, first.reason) == ("unknown", "look_failed")
+    assert again.operation_id == first.operation_id
+    assert effects == [1]
+
+
+def test_a_driver_that_fails_after_the_effect_leaves_doubt_behind(
+    guard: settled.Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effects: list[int] = []
+
+    @guard.tool(effect="write", breaker=None)
+    def act() -> str:
+        effects.append(1)
+        return "done"
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("a bug of ours")
+
+    monkeypatch.setattr("settled.core.series.read", broken)
+    with pytest.raises(RuntimeError):
+        act()
+    with pytest.raises(RuntimeError):
+        asyncio.run(act.options(key="k").acall())
+    monkeypatch.undo()
+    assert act.call().status == "unknown"
+    assert len(effects) == 2
+
+
+# --- arguments ----------------------------------------------------------------------------
+
+
+def test_validators_that_change_values_are_applied_once(guard: settled.Guard) -> None:
+    sent: list[int] = []
+
+    @guard.tool(effect="write", key="pay:{order}", breaker=None)
+    def pay(order: str, amount: Annotated[int, AfterValidator(lambda cents: cents * 100)]) -> str:
+        sent.append(amount)
+        if len(sent) == 1:
+            raise settled.NotExecuted("later", retryable=True, retry_after=0.0)
+        return "paid"
+
+    assert pay.options(within=0.4).call("o1", 5).ok or pay.call("o1", 5).ok
+    assert sent == [500, 500]
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+@dataclass
+class Wish:
+    colour: Colour
+    path: PurePosixPath
+
+
+def test_enums_paths_and_secrets_are_arguments_like_others(guard: settled.Guard) -> None:
+    made: list[Any] = []
+
+    @guard.tool(effect="write", redact=("token",))
+    def act(wish: Wish, level: Level, token: SecretStr) -> str:
+        made.append((wish, level, token.get_secret_value()))
+        return "done"
+
+    wish = Wish(Colour.RED, PurePosixPath("/a/b"))
+    with guard.run("r"):
+        assert act.call(wish, Level.LOW, SecretStr("s3cret")).ok
+    with guard.run("r"):
+        assert act.call(wish, Level.LOW, SecretStr("s3cret")).replayed
+    assert made == [(wish, Level.LOW, "s3cret")]
+    result = guard.dispatch("act", {"wish": {"colour": "red", "path": "/a/b"}, "level": 1, "token": "other"})
+    assert result.ok
+    [*calls] = guard.journal.books.calls.values()  # type: ignore[attr-defined]  # a journal in memory
+    assert not [call for call in calls if b"s3cret" in call.arguments]
+
+
+# --- results ------------------------------------------------------------------------------
+
+
+class Animal(BaseModel):
+    name: str
+
+
+class Dog(Animal):
+    breed: str
+
+
+class Hidden(BaseModel):
+    shown: int
+    kept_out: int = Field(default=0, exclude=True)
+    _private: int = PrivateAttr(default=0)
+
+
+@dataclass
+class Base:
+    n: int
+
+
+@dataclass
+class Derived(Base):
+    more: int = 0
+
+
+def secret() -> Hidden:
+    made = Hidden(shown=1, kept_out=2)
+    made._private = 3
+    return made
+
+
+CASES: dict[str, tuple[Any, Any]] = {
+    "subclass in a list": (list[Animal], lambda: [Dog(name="a", breed="b")]),
+    "dataclass subclass": (list[Base], lambda: [Derived(1, 2)]),
+    "excluded field": (Hidden, secret),
+    "int enum": (list[int], lambda: [Level.LOW]),
+    "model in a dict of objects": (dict[str, object], lambda: {"a": Animal(name="x")}),
+    "true for one": (list[int], lambda: [True, 1]),
+}
+
+
+@pytest.mark.parametrize(("annotation", "make"), list(CASES.values()), ids=list(CASES))
+def test_a_replay_is_the_same_in_value_and_type_or_not_there(guard: settled.Guard, annotation: Any, make: Any) -> None:
+    def act() -> Any:
+        return make()
+
+    act.__annotations__["return"] = annotation
+    tool = guard.tool(effect="write")(act)
+    first, again = tool.options(key="k").call(), tool.options(key="k").call()
+    assert again.replayed
+    if again.value_available:
+        assert repr(again.value) == repr(first.value)
+        assert [type(item) for item in again.value] == [type(item) for item in first.value]
+
+
+# --- runs ---------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_entered_inside_a_tool_is_the_inner_one(guard: settled.Guard) -> None:
+    paid: list[int] = []
+
+    @guard.tool(effect="write")
+    def pay(x: int) -> int:
+        paid.append(x)
+        return x
+
+    @guard.tool(effect="write")
+    def outer(n: int) -> int:
+        with guard.run("trip-42"):
+            return pay(x=1)
+
+    outer(1)
+    outer(2)
+    assert paid == [1]
+
+
+def test_gather_makes_its_calls_in_its_own_run(guard: settled.Guard) -> None:
+    paid: list[int] = []
+
+    @guard.tool(effect="write")
+    def pay(x: int) -> int:
+        paid.append(x)
+        return x
+
+    for _ in range(2):
+        with guard.run("outer") as outer, guard.run("inner"):
+            assert [r.value for r in outer.gather(pay.bind(1), pay.bind(2))] == [1, 2]
+            results: list[Any] = []
+            worker = threading.Thread(target=lambda: results.extend(outer.gather(pay.bind(3))))  # noqa: B023 - joined
+            worker.start()
+            worker.join()
+            assert [r.value for r in results] == [3]
+    assert sorted(paid) == [1, 2, 3]
+    with pytest.raises(settled.DeclarationError, match="is not entered"):
+        guard.run("x").gather(pay.bind(1))
+
+
+async def test_gather_in_async_code_makes_its_calls_in_its_own_run(guard: settled.Guard) -> None:
+    paid: list[int] = []
+
+    @guard.tool(effect="write")
+    async def pay(x: int) -> int:
+        paid.append(x)
+        return x
+
+    for _ in range(2):
+        async with guard.run("outer") as outer, guard.run("inner"):
+            assert [r.value for r in await outer.gather(pay(1), pay(2))] == [1, 2]
+    assert sorted(paid) == [1, 2]
+
+
+def test_a_run_is_entered_by_one_at_a_time(guard: settled.Guard) -> None:
+    run = guard.run("r")
+    with run, pytest.raises(settled.DeclarationError, match="already entered"):
+        run.__enter__()
+    with run:
+        assert run.entry == 2
+
+
+def test_a_key_within_a_run_needs_a_run(guard: settled.Guard) -> None:
+    greeted: list[str] = []
+
+    @guard.tool(effect="write", key="welcome:{who}", key_scope="run")
+    def greet(who: str) -> str:
+        greeted.append(who)
+        return who
+
+    assert greet.call("ann").status == "invalid"
+    for name in ("a", "b"):
+        with guard.run(name):
+            greet("ann")
+    assert greeted == ["ann", "ann"]
+
+
+def test_exceptions_that_cannot_say_what_they_are(guard: settled.Guard) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    act = guard.tool(effect="write", breaker=None, name="act", not_executed=Mute)(_raiser(Mute()))
+    assert act.call().status == "failed"
+    other = guard.tool(effect="write", breaker=None, name="other")(_raiser(Mute()))
+    assert other.call().status == "unknown"
+    group = guard.tool(effect="write", breaker=None, name="group")(
+        _raiser(BaseExceptionGroup("g", [httpx.ReadTimeout("x"), ConnectionRefusedError()]))
+    )
+    assert group.call().status == "unknown"
+
+
+def _raiser(error: BaseException) -> Any:
+    def act() -> None:
+        raise error
+
+    return act
