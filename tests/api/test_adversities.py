@@ -33,18 +33,18 @@ def lazily() -> Iterator[int]:
     yield 1
 
 
-async def lazily_async():  # noqa: ANN201 - an async generator
+async def lazily_async():
     yield 1
 
 
-@pytest.mark.parametrize("function", [lazily, lazily_async, functools.wraps(lazily)(lambda: lazily())])
+@pytest.mark.parametrize("function", [lazily, lazily_async, functools.wraps(lazily)(functools.partial(lazily))])
 def test_a_generator_is_no_tool(guard: settled.Guard, function: Any) -> None:
     with pytest.raises(settled.DeclarationError, match="is a generator"):
         guard.tool(effect="write")(function)
 
 
 def test_a_generator_that_is_returned_is_no_answer(guard: settled.Guard) -> None:
-    act = guard.tool(effect="write", name="act")(lambda: lazily())
+    act = guard.tool(effect="write", name="act")(lambda: iter(lazily()))
     result = act.call()
     assert result.status == "unknown"
 
@@ -316,13 +316,13 @@ def test_a_key_within_a_run_needs_a_run(guard: settled.Guard) -> None:
 
 
 def test_exceptions_that_cannot_say_what_they_are(guard: settled.Guard) -> None:
-    class Mute(Exception):
+    class MuteError(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no words")
 
-    act = guard.tool(effect="write", breaker=None, name="act", not_executed=Mute)(_raiser(Mute()))
+    act = guard.tool(effect="write", breaker=None, name="act", not_executed=MuteError)(_raiser(MuteError()))
     assert act.call().status == "failed"
-    other = guard.tool(effect="write", breaker=None, name="other")(_raiser(Mute()))
+    other = guard.tool(effect="write", breaker=None, name="other")(_raiser(MuteError()))
     assert other.call().status == "unknown"
     group = guard.tool(effect="write", breaker=None, name="group")(
         _raiser(BaseExceptionGroup("g", [httpx.ReadTimeout("x"), ConnectionRefusedError()]))

@@ -118,10 +118,10 @@ def _as_recorded(guard: Guard, tool: Tool[Any, Any], call: Call, given: dict[str
         roots = {path.partition(".")[0].removesuffix("[]") for path in hidden}
         kept = {name: value for name, value in recorded.items() if name not in roots}
         rebuilt = tool.schema.bind((), given | kept)
-        same = {name: rebuilt.plain[name] for name in kept if name in rebuilt.plain} == kept
-        return rebuilt.given if same else given  # a validator that changes values would change them twice
     except (ValueError, BadArguments, JournalError):
         return given
+    same = {name: rebuilt.plain[name] for name in kept if name in rebuilt.plain} == kept
+    return rebuilt.given if same else given  # a validator that changes values would change them twice
 
 
 def _not_to_be_run(_: Call | None) -> Any:
