@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 AT_RANDOM = ("agent", "doubt", "desk", "fan", "person", "care")
 """Scripts that wait for nobody outside."""
 LAST_BOUNDARY = 60
-LONGEST = 0.5
-"""Seconds after which, at the latest, a process is killed from outside."""
+LONGEST = 0.2
+"""Seconds that a process may work, or start, before it is killed from outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,16 @@ def _generation(nursery: Nursery, draft: Plan, dice: Random, generation: int) ->
     pids = {nursery.start(plan): plan for plan in plans}
     for pid, plan in pids.items():
         if plan.at is None:
-            time.sleep(dice.uniform(0, LONGEST))
-            os.kill(pid, signal.SIGKILL)
+            _kill(pid, plan, dice)
     return [_dead(plan, nursery.wait(pid)) for pid, plan in pids.items()]
+
+
+def _kill(pid: int, plan: Plan, dice: Random) -> None:
+    """Kill a process from outside at whatever it does: mostly once it is at work, now and then while it starts."""
+    if dice.choice((True, True, True, False)):
+        awaited(lambda: 0 if crossed(plan.trace) else None, f"{plan} never starts")
+    time.sleep(dice.uniform(0, LONGEST))
+    os.kill(pid, signal.SIGKILL)
 
 
 def _dead(plan: Plan, code: int) -> Death:
