@@ -97,7 +97,7 @@ def _by_step(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold 
         return Untold(entry.refused[ask.step])
     operation_id = books.by_step(ask.scope, ask.step)
     call = books.by_id(operation_id) if operation_id else None
-    if call is None or call.operation_id in ask.despite or _taken_by_another(call, ask, entry):
+    if call is None or not _fits(call, ask) or _taken_by_another(call, ask, entry):
         return None
     if (call.tool, call.identity) != (ask.tool, ask.identity):
         return None if ask.by_model else Conflict(call)  # an adapter's ids may be used again
@@ -142,9 +142,16 @@ def _candidate(books: Books, ask: Ask, entry: Entry) -> Match | None:
     if not entry.earlier:
         return None
     likes = books.alike(ask.scope, ask.lane, ask.tool, ask.identity, entry.earlier)
-    usable = [c for c in likes if entry.free(c, ask.words) and not _for_other_sibling(c, ask, entry)]
+    free = (c for c in likes if entry.free(c, ask.words) and not _for_other_sibling(c, ask, entry))
+    usable = [c for c in free if _fits(c, ask)]
     best = min(usable, key=lambda c: preference(c, ask), default=None)
     return Match(best, like=True) if best else None
+
+
+def _fits(call: Call, ask: Ask) -> bool:
+    """Whether it may answer at all: what was not done is made again as it is on record, so in the same words only."""
+    other_words = call.state in MADE_AGAIN and call.words != ask.words
+    return not other_words and call.operation_id not in ask.despite
 
 
 def preference(call: Call, ask: Ask) -> tuple[bool, int, bool, int]:
