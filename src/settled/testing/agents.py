@@ -59,6 +59,8 @@ class Errand:
     memory: Mind | None = None
     before: Counter[Intention] = field(default_factory=Counter)
     """Intended in the turns before."""
+    meant: Counter[Intention] = field(default_factory=Counter)
+    """Intended in this turn, in any of its entries."""
     believed: Counter[Intention] = field(default_factory=Counter)
     all: Plan = field(default_factory=list)
     over: bool = False
@@ -75,7 +77,7 @@ class Errand:
                 yield from self._one_entry()
             if not self.over:
                 return
-            self.before.update(i.intention for i in self.plan)
+            self.before.update(self.meant)
             self.all += self.plan
             self.turn += 1
             yield self.sim.dice.uniform(0.0, 20.0)
@@ -83,6 +85,7 @@ class Errand:
     def _begin_turn(self) -> None:
         dice, names = self.sim.dice, self.sim.profile.tools
         self.over, self.tries, self.finished, self.memory = False, 0, 0, None
+        self.meant.clear()
         self.plan = make_plan(dice, names, dice.randrange(1, 5), f"{self.run_id}.{self.turn}")
         if self.all and dice.random() < 0.3:
             again = dice.choice(self.all)
@@ -141,9 +144,9 @@ class Errand:
             )
             if self.bare:
                 self.messages = [[intent] for intent in self.plan]
-        intended = self.before + Counter(i.intention for i in self.plan)
-        for intention, count in intended.items():
-            self.sim.oracle.intended[intention] = max(count, self.sim.oracle.intended[intention])
+        self.meant |= Counter(i.intention for i in self.plan)
+        for intention, count in (self.before + self.meant).items():
+            self.sim.oracle.intended[intention] = count
         mind = self.memory.copy() if self.variation == "resume" and self.memory else Mind(self.sim, self.plan)
         return mind, self.messages
 
