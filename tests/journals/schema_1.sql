@@ -50,7 +50,7 @@ INSERT INTO "log" VALUES(3,'op_2',1,1700000000.0,'claim','processing',1,1,'pay',
 INSERT INTO "log" VALUES(4,'op_2',2,1700000000.0,'doubt','unknown',1,1,'timeout/maybe','','117005122531ecaddc8adeff3496e294222c95a1ed745eddfc8f81a5f5156157');
 INSERT INTO "log" VALUES(5,'op_3',1,1700000000.0,'claim','processing',1,1,'pay','','e6c5bbc89781690db23d9b680ff601489d6945727be4fbc7c42e8c3070402900');
 CREATE TABLE meta (one INTEGER PRIMARY KEY CHECK (one = 1), journal_id TEXT NOT NULL, schema INTEGER NOT NULL, commits INTEGER NOT NULL, writer TEXT NOT NULL);
-INSERT INTO "meta" VALUES(1,'jn_7336acc6150ffaf56a1caa6c3761ad80',1,8,'2e083078f8b43b93/8');
+INSERT INTO "meta" VALUES(1,'jn_7ee24597693feea3461e2b41351c5246',1,8,'8e924807170d8d21/8');
 CREATE TABLE outbox (alert_id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, operation_id TEXT NOT NULL, at);
 INSERT INTO "outbox" VALUES(1,'unknown','op_2',1700000000.0);
 CREATE TABLE runs (seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, run_id TEXT NOT NULL, entry INTEGER NOT NULL, turn TEXT, since INTEGER NOT NULL, spent TEXT NOT NULL, state TEXT NOT NULL, UNIQUE (tenant, run_id));
@@ -61,8 +61,7 @@ CREATE TABLE steps (scope TEXT NOT NULL, step TEXT NOT NULL, operation_id TEXT N
 INSERT INTO "steps" VALUES('run:4:acme:trip','m1/0','op_3');
 CREATE INDEX calls_alike ON calls (scope, tool, lane, identity, n, entry) WHERE scope <> '';
 CREATE INDEX calls_made ON calls (scope, tool, entry) WHERE scope <> '';
-CREATE INDEX calls_unsettled ON calls (tool, scope, tenant) WHERE state IN ('unknown', 'processing');
-CREATE INDEX calls_open ON calls (state) WHERE state <> 'succeeded';
+CREATE INDEX calls_open ON calls (state, tool, scope, tenant) WHERE state <> 'succeeded';
 CREATE INDEX calls_disputed ON calls (seq) WHERE disputed = 1;
 CREATE INDEX calls_due ON calls (due_at) WHERE due_at IS NOT NULL;
 CREATE TRIGGER log_no_update BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;

@@ -54,6 +54,11 @@ def test_every_look_up_goes_by_an_index(journal, name):
     assert not [line for line in plan if line.startswith("SCAN")], plan
 
 
+def test_unsettled_calls_are_found_by_all_that_they_are_asked_by(journal):
+    [plan] = [line for line in plan_of(journal, *LOOKUPS["unsettled"]) if "calls_open" in line]
+    assert all(f"{column}=?" in plan for column in ("state", "tool", "scope", "tenant"))
+
+
 @pytest.mark.parametrize("name", ["alike", "last_n"])
 def test_likeness_is_decided_by_all_that_identity_has(journal, name):
     [plan] = [line for line in plan_of(journal, *LOOKUPS[name]) if "calls_alike" in line]

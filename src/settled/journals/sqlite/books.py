@@ -35,8 +35,8 @@ MADE: Final = (
     f"AND state IN ({_MAY_HAVE_EFFECT}) ORDER BY seq"
 )
 UNSETTLED: Final = (
-    f"{SELECT_CALL} INDEXED BY calls_unsettled WHERE tool = ? AND scope = ? AND tenant = ? "
-    "AND state IN ('unknown', 'processing') ORDER BY seq"
+    f"{SELECT_CALL} INDEXED BY calls_open WHERE state IN ('unknown', 'processing') AND state <> 'succeeded' "
+    "AND tool = ? AND scope = ? AND tenant = ? ORDER BY seq"
 )
 RUN: Final = f"{SELECT_RUN} WHERE tenant = ? AND run_id = ?"
 

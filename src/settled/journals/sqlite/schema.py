@@ -95,8 +95,7 @@ STEPS: tuple[Step, ...] = (
             # Calls outside of any run or enclosing call are alike to none, so they stay out of these two.
             "CREATE INDEX calls_alike ON calls (scope, tool, lane, identity, n, entry) WHERE scope <> ''",
             "CREATE INDEX calls_made ON calls (scope, tool, entry) WHERE scope <> ''",
-            "CREATE INDEX calls_unsettled ON calls (tool, scope, tenant) WHERE state IN ('unknown', 'processing')",
-            "CREATE INDEX calls_open ON calls (state) WHERE state <> 'succeeded'",
+            "CREATE INDEX calls_open ON calls (state, tool, scope, tenant) WHERE state <> 'succeeded'",
             "CREATE INDEX calls_disputed ON calls (seq) WHERE disputed = 1",
             "CREATE INDEX calls_due ON calls (due_at) WHERE due_at IS NOT NULL",
             _LOG,
