@@ -14,6 +14,7 @@ SettledError
 │   └── ResultUnavailable     it succeeded, but its value was not kept
 ├── JournalError              the journal cannot be read or written; nothing was executed
 ├── DeclarationError          a tool or guard is declared in a way that cannot work
+├── ForkedError               a child forked inside a tool went on as if it were its parent
 └── ToolSignal                raised by tools to say what they know
     ├── NotExecuted           nothing happened
     ├── Executed              it happened, here is the result
@@ -114,6 +115,12 @@ class JournalError(SettledError):
     """The journal cannot be read or written. Calls that need a record were not executed."""
 
     code = "journal"
+
+
+class ForkedError(SettledError):
+    """A child that was forked inside a tool went on as if it were its parent; it records nothing."""
+
+    code = "forked"
 
 
 class DeclarationError(SettledError):

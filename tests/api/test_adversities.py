@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
+import sys
 import threading
 from dataclasses import dataclass
 from enum import Enum, IntEnum
@@ -335,3 +337,111 @@ def _raiser(error: BaseException) -> Any:
         raise error
 
     return act
+
+
+# --- several requests, forks, tenants -----------------------------------------------------
+
+
+def refused_get() -> httpx.ConnectError:
+    return httpx.ConnectError("refused", request=httpx.Request("GET", "http://tool.test/"))
+
+
+def refused_post() -> httpx.ConnectError:
+    return httpx.ConnectError("refused", request=httpx.Request("POST", "http://tool.test/"))
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "status"),
+    [
+        (refused_post(), {}, "not_done"),
+        (refused_get(), {}, "unknown"),  # a GET is not what has the effect: what was sent before it?
+        (refused_post(), {"requests": "several"}, "unknown"),
+        (ExceptionGroup("tasks", [refused_post()]), {}, "unknown"),
+        (settled.NotExecuted("no", retryable=True), {"requests": "several"}, "not_done"),
+        (refused_get(), {"effect": "read"}, "not_done"),
+    ],
+)
+def test_a_refusal_proves_only_what_it_is_about(
+    guard: settled.Guard, error: Exception, options: dict[str, Any], status: str
+) -> None:
+    declared: dict[str, Any] = {"effect": "write", "breaker": None, "retry": settled.Backoff(base=0.001)} | options
+    act = guard.tool(**declared, name="act")(_raiser(error))
+    assert act.call().status == status
+
+
+@pytest.mark.parametrize("child", ["exit", "return"])
+def test_a_child_that_a_tool_forks_records_nothing(tmp_path: Any, child: str) -> None:
+    with settled.Guard(f"sqlite:///{tmp_path}/j.db") as guard:
+
+        @guard.tool(effect="write", key="k:{n}")
+        def act(n: int) -> str:
+            pid = os.fork()
+            if pid == 0 and child == "exit":
+                os._exit(0) if n < 0 else sys.exit(0)
+            if pid == 0:
+                return "child"
+            os.waitpid(pid, 0)
+            return "parent"
+
+        parent = os.getpid()
+        try:
+            result = act.call(1)
+        except BaseException:
+            if os.getpid() != parent:
+                os._exit(0)
+            raise
+        assert (result.status, result.value) == ("succeeded", "parent")
+        assert act(1) == "parent"
+
+
+def test_a_declaration_that_was_tightened_holds_for_calls_on_record(guard: settled.Guard) -> None:
+    effects: list[int] = []
+
+    def act(n: int) -> str:
+        effects.append(n)
+        raise httpx.ReadTimeout("lost")
+
+    guard.tool(effect="idempotent", key="k:{n}", attempts=1, breaker=None)(act).call(1)
+    with settled.Guard(guard.journal) as today:
+        assert today.tool(effect="write", key="k:{n}", breaker=None)(act).call(1).status == "unknown"
+    assert effects == [1]
+
+
+def test_a_probe_that_hangs_is_left(guard: settled.Guard) -> None:
+    hung = threading.Event()
+
+    def look(call: settled.Call) -> settled.Happened:
+        hung.wait(30)
+        return settled.Happened("late")
+
+    @guard.tool(effect="write", probe=look, max_request_lifetime=0.0, breaker=None)
+    def act() -> str:
+        raise httpx.ReadTimeout("lost")
+
+    assert act.options(within=0.3).call().status == "unknown"
+    assert asyncio.run(act.options(within=0.3, key="k").acall()).status == "unknown"
+    hung.set()
+
+
+def test_another_tenants_call_is_as_if_there_were_none(guard: settled.Guard) -> None:
+    act = guard.tool(effect="write", breaker=None, name="act")(_raiser(httpx.ReadTimeout("lost")))
+    lost = act.call()
+    with settled.Guard(guard.journal, tenant="other") as other:
+        assert other.look(lost.operation_id) is None
+        assert other.reconcile().left == 0
+        with pytest.raises(settled.DeclarationError, match="no call of tenant 'other'"):
+            other.resolve(lost.operation_id, "happened", by="ann", reason="x")
+    assert guard.look(lost.operation_id) is not None
+
+
+def test_a_changed_annotation_gives_no_substitute(guard: settled.Guard) -> None:
+    def text() -> str:
+        return "5"
+
+    def number() -> int:
+        return 5
+
+    guard.tool(effect="write", name="act")(text).options(key="k").call()
+    with settled.Guard(guard.journal) as later:
+        result = later.tool(effect="write", name="act")(number).options(key="k").call()
+    assert (result.status, result.replayed, result.value_available) == ("succeeded", True, False)

@@ -93,5 +93,5 @@ def test_case_068_with_a_key_everything_is_kept_and_nothing_is_readable(tmp_path
     assert not [secret for secret in PLANTED if secret.encode() in kept]
     with settled.Guard(address, encryption_key=Fernet.generate_key()) as guard:
         again = guard.tool(effect="write", key="t:{user}", redact=("password",))(token.function)
-        with pytest.raises(settled.JournalError, match="another key"):
+        with pytest.raises(settled.ResultUnavailable, match="another key"):
             again("ann", "p4ss-SECRET")

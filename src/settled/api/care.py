@@ -84,13 +84,13 @@ def settle_one(guard: Guard, call: Call, patience: float = 0.0) -> Call:
 
 
 def _adopt(guard: Guard, limit: int) -> int:
-    orphans = _oldest(guard, CallQuery(lease_over=True), limit)
+    orphans = _oldest(guard, CallQuery(lease_over=True, tenant=guard.tenant), limit)
     adopted = [guard.journal.perform(Adopt(call.operation_id)) for call in orphans]
     return sum(call is not None and call.state is not State.PROCESSING for call in adopted)
 
 
 def _unknown(guard: Guard, limit: int) -> Sequence[Call]:
-    return _oldest(guard, CallQuery(states=(State.UNKNOWN,)), limit)
+    return _oldest(guard, CallQuery(states=(State.UNKNOWN,), tenant=guard.tenant), limit)
 
 
 def _oldest(guard: Guard, query: CallQuery, limit: int) -> Sequence[Call]:
@@ -117,15 +117,19 @@ def resolve(
     result: object,
     then: Literal["rerun", "fail"],
     force: bool,
+    any_tenant: bool = False,
 ) -> Result[Any]:
-    """Take a person's verdict. Raises ``DeclarationError`` if it cannot be taken."""
+    """Take a person's verdict. Raises ``DeclarationError`` if it cannot be taken.
+
+    ``any_tenant``: for the operator of the journal, who answers for all of them.
+    """
     if verdict not in ("happened", "did_not_happen", "hold"):
         raise DeclarationError(f"{verdict!r} is no verdict: happened, did_not_happen or hold")
     if not by.strip() or not reason.strip():
         raise DeclarationError("a verdict needs a name (by=) and a reason (reason=)")
-    call = guard.journal.get(operation_id)
+    call = guard.journal.get(operation_id) if any_tenant else _own(guard, operation_id)
     if call is None:
-        raise DeclarationError(f"no call has the operation id {operation_id!r}")
+        raise DeclarationError(f"no call of tenant {guard.tenant!r} has the operation id {operation_id!r}")
     given = verdict == "happened" and result is not NOT_GIVEN
     data, note = making.encoder(guard, tool_of(guard, call))(result) if given else (None, "")
     reply = guard.journal.perform(
@@ -137,9 +141,15 @@ def resolve(
     return making.to_result(guard, tool_of(guard, reply), from_record(reply))
 
 
+def _own(guard: Guard, operation_id: str) -> Call | None:
+    """Return a call of the guard's tenant; another tenant's is as if there were none."""
+    call = guard.journal.get(operation_id)
+    return call if call is not None and call.tenant == guard.tenant else None
+
+
 def look(guard: Guard, operation_id: str) -> Result[Any] | None:
     """Return how a recorded call stands."""
-    call = guard.journal.get(operation_id)
+    call = _own(guard, operation_id)
     return None if call is None else making.to_result(guard, tool_of(guard, call), from_record(call))
 
 

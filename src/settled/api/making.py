@@ -182,7 +182,7 @@ def finish(guard: Guard, prepared: Prepared, answer: Answer) -> Result[Any]:
 def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | None = None) -> Result[Any]:
     """Decode the value and choose the words."""
     call = answer.call
-    value, available = _value(guard, tool, answer)
+    value, available, why = _value(guard, tool, answer)
     ask = life.ask if life else None
     replayed = call is not None and not answer.fresh and (life is None or life.made == 0)
     reworded = bool(replayed and call and ask and call.words != ask.words)
@@ -190,7 +190,7 @@ def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | N
     if reworded:
         text += "; answered by the earlier call, whose words differ"
     if not available and answer.status == "succeeded":
-        text += f"; {answer.note or 'its value was not kept'}"
+        text += f"; {why}"
     earlier = (*answer.earlier, call) if answer.like and call and call not in answer.earlier else answer.earlier
     return Result(
         tool=tool.name,
@@ -213,17 +213,21 @@ def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | N
     )
 
 
-def _value(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> tuple[Any, bool]:
+def _value(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> tuple[Any, bool, str]:
+    """Return the value, whether there is one, and why not. Nothing that is wrong with the record raises here."""
     if answer.fresh:
-        return answer.value, True
+        return answer.value, True, ""
     call = answer.call
     if call is None or call.result is None or call.state not in (State.SUCCEEDED, State.PARTIAL):
-        return None, False
+        return None, False, answer.note or "its value was not kept"
     try:
         data = guard.vault.unlock(call.result)
-        return (codec.loads(data) if call.state is State.PARTIAL else tool.schema.decode(data, call.note)), True
+        value = codec.loads(data) if call.state is State.PARTIAL else tool.schema.decode(data, call.note)
+    except JournalError as error:
+        return None, False, f"its value cannot be read: {error}"
     except ValueError:
-        return None, False
+        return None, False, "its value does not fit what the tool is declared to return today"
+    return value, True, ""
 
 
 def _wait(guard: Guard, answer: Answer) -> float | None:
@@ -236,7 +240,7 @@ def _wait(guard: Guard, answer: Answer) -> float | None:
 def _earlier(guard: Guard, call: Call, tool: Tool[Any, Any]) -> Earlier:
     try:
         arguments = codec.loads(guard.vault.unlock(call.arguments)) if call.arguments else None
-    except ValueError:
+    except (ValueError, JournalError):
         arguments = None
     shown = secrets.redact(arguments, tool.checked.options.redact) if isinstance(arguments, dict) else arguments
     return Earlier(call.operation_id, STATUS_OF[call.state], shown)

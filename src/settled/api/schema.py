@@ -169,9 +169,14 @@ class Schema:
             raise BadArguments({"result": str(error)}) from None
 
     def decode(self, data: bytes, note: str = "") -> Any:
-        """Return the value that ``encode`` kept. Raises ``ValueError`` if it cannot be had."""
+        """Return the value that ``encode`` kept. Raises ``ValueError`` if only something else can be had."""
         value = codec.loads(data)
-        return value if self._result is None or note == RAW else self._result.validate_python(value)
+        if self._result is None or note == RAW:
+            return value
+        typed = self._result.validate_python(value)
+        if self._dump(typed) != data:
+            raise ValueError("the record does not fit the declared type")
+        return typed
 
 
 def same(one: Any, other: Any) -> bool:

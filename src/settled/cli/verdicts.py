@@ -65,7 +65,8 @@ def try_out(target: Target, call: Call, decision: Decision) -> Call:
 def give(target: Target, call: Call, decision: Decision) -> Call:
     """Give the verdict; return how the call stands then."""
     try:
-        target.guard.resolve(
+        care.resolve(
+            target.guard,
             call.operation_id,
             decision.verdict,
             by=decision.by,
@@ -73,6 +74,7 @@ def give(target: Target, call: Call, decision: Decision) -> Call:
             result=decision.result,
             then=decision.then,
             force=decision.force,
+            any_tenant=True,
         )
     except DeclarationError as error:
         raise Problem(Exit.REFUSED, str(error)) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from settled.core import rules
@@ -72,11 +72,16 @@ class Claim:
                 return Busy(call, like)
             call = orphaned(books, call, now)
         if call.state is State.UNKNOWN:
-            may = self.repeat and rules.repeatable(call, now) and not call.held
+            may = self.repeat and self._may_repeat(call, now) and not call.held
             return self._begin_series(books, call, now) if may else Doubtful(call, like)
         if call.state in (State.NOT_DONE, State.PARKED) and self._new_series(call, now):
             return self._begin_series(books, call, now)
         return Stands(call, like)
+
+    def _may_repeat(self, call: Call, now: Moment) -> bool:
+        """Whether a repeat in doubt is harmless, by the record's terms and by today's declaration."""
+        today = replace(call, terms=self.ask.terms)
+        return rules.repeatable(call, now) and rules.repeatable(today, now)
 
     def _new_series(self, call: Call, now: Moment) -> bool:
         """Whether this asker starts a new series: not within the step, not for who waited for the last one."""

@@ -90,6 +90,8 @@ class Probe:
     """Ask the tool's own system whether the effect happened; answered with ``Probed``."""
 
     call: Call
+    seconds: float = 30.0
+    """A probe that takes longer has told nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from settled.core.commands import Raised, Returned
 from settled.core.faults import classify
-from settled.core.model import Evidence, Fault, FaultClass
+from settled.core.model import Effect, Evidence, Fault, FaultClass
 from settled.errors import NotExecuted, PartlyDone
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 Clean = Callable[[str], str]
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods of requests that cannot be the effect of a tool that has one: another request may have been."""
 
 
 class AttemptTimeout(TimeoutError):  # noqa: N818 - as TimeoutError itself
@@ -81,7 +83,25 @@ def _of_error(outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool, 
         return Fault(FaultClass.PERMANENT, Evidence.NONE, type(error).__name__, _text(error))
     if isinstance(error, AttemptTimeout):
         return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "attempt_timeout", _text(error))
-    return classify(error, attempt=attempt, doubtful=doubtful, now=wall)
+    fault = classify(error, attempt=attempt, doubtful=doubtful, now=wall)
+    proves_little = policy.several or isinstance(error, BaseExceptionGroup) or _method(error) in READING
+    return _weakened(fault) if proves_little and policy.terms.effect is not Effect.READ else fault
+
+
+def _method(error: BaseException) -> str:
+    """Return the method of the request that failed, where the client's exception carries it."""
+    try:
+        return str(getattr(getattr(error, "request", None), "method", "") or "").upper()
+    except Exception:  # noqa: BLE001 - httpx raises where an exception has no request
+        return ""
+
+
+def _weakened(fault: Fault) -> Fault:
+    """That one request did nothing proves nothing about the others that the tool has made."""
+    if fault.evidence is not Evidence.NONE:
+        return fault
+    kind = FaultClass.UNKNOWN if fault.kind is FaultClass.RETRYABLE else fault.kind
+    return replace(fault, kind=kind, evidence=Evidence.MAYBE)
 
 
 def _text(error: BaseException) -> str:

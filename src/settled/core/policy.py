@@ -27,6 +27,8 @@ class Policy:
     classify: Classify | None = None
     """Looks at a returned value or an exception first; ``None`` from it means: no opinion."""
     verify: Callable[[object], bool] | None = None
+    several: bool = False
+    """The tool makes several requests: that the last one was refused proves nothing about the others."""
     refresh: bool = False
     probe: bool = False
     fence: bool = False

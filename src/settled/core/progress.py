@@ -116,11 +116,13 @@ class End:
         if call is None:
             return FencedOut(None)
         attempt = attempt_of(call, self.no)
-        if attempt is not None and attempt.ended is not None and attempt.epoch == self.epoch:
+        told = attempt is not None and attempt.ended is not None and attempt.epoch == self.epoch
+        if attempt is not None and told and attempt.standing is standing_of(self.fault):
             return call  # recorded before; the answer was lost
+        if told:
+            return FencedOut(self._late().apply(books, now))
         if rules.fenced(call, self.epoch) or call.state is not State.PROCESSING:
-            late = Evidence(self.operation_id, self.no, self.fault, self.result, self.note, over=self.over)
-            return FencedOut(late.apply(books, now))
+            return FencedOut(self._late().apply(books, now))
         ended = self._ended(call, now)
         event = self._event(ended, now)
         changed, row = evolve(call, event, now, detail=self._detail(), **self._changes(ended, event, now))
@@ -128,6 +130,9 @@ class End:
         if event is Event.DOUBT:
             books.alert(changed, "unknown")
         return changed
+
+    def _late(self) -> Evidence:
+        return Evidence(self.operation_id, self.no, self.fault, self.result, self.note, over=self.over)
 
     def _ended(self, call: Call, now: Moment) -> Call:
         over = now if self.over else None

@@ -31,7 +31,7 @@ from settled.core.model import Evidence as Proof
 from settled.core.outcome import read
 from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, FencedOut
 from settled.core.retry import Again, Stop, Tries, plan, why
-from settled.core.settle import settle
+from settled.core.settle import PROBE_LIMIT, settle
 from settled.core.states import State
 from settled.core.wire import Wire
 from settled.errors import JournalError
@@ -84,7 +84,7 @@ class Series(Wire):
     def settle(self, call: Call) -> Flow[Call]:
         """Settle an unknown call by its probe, for as long as this asker waits."""
         patience = 0.0 if self.abandoned else self.cut(self.limits.wait)
-        return (yield from self.through(settle(call, self.policy, patience)))
+        return (yield from self.through(settle(call, self.policy, patience, self.cut(PROBE_LIMIT))))
 
     def series(self, call: Call) -> Flow[Answer]:
         """Make attempts until one succeeds, proves final, or may not be repeated."""

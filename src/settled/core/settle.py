@@ -16,13 +16,20 @@ if TYPE_CHECKING:
     from settled.core.policy import Policy
 
 
-def settle(call: Call, policy: Policy, patience: float) -> Flow[Call]:
-    """Return the call, settled if evidence can be had within ``patience`` seconds."""
+PROBE_LIMIT = 30.0
+"""Seconds."""
+
+
+def settle(call: Call, policy: Policy, patience: float, limit: float = PROBE_LIMIT) -> Flow[Call]:
+    """Return the call, settled if evidence can be had; wait for proof at most ``patience`` seconds.
+
+    ``limit``: seconds that one probe may take.
+    """
     if call.held:
         return call
     call = yield from _see_over(call)
     while policy.probe and call.state is State.UNKNOWN and not call.held:
-        probed = expect((yield Probe(call)), Probed)
+        probed = expect((yield Probe(call, limit)), Probed)
         if probed.happened is None:
             return call
         call = yield from _record(call, probed, policy)

@@ -11,7 +11,7 @@ from settled.core.commands import AwaitCall, Ended, Invoke, Probe, Refresh, Repl
 from settled.core.model import Effect
 from settled.current import current
 from settled.drivers.attempts import current_call, late_of, not_begun, probed, raised, returned, run_here, timed_out
-from settled.drivers.leaving import Leaving, in_thread
+from settled.drivers.leaving import Leaving, in_thread, within
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
@@ -263,7 +263,8 @@ class Hand:
     async def _probe(self, command: Probe) -> Event:
         began, probe = self.floor.journal.now(), self.binding.probe
         try:
-            said = None if probe is None else await _off_loop(probe, command.call)
+            async with asyncio.timeout(command.seconds):
+                said = None if probe is None else await _off_loop(probe, command.call, seconds=command.seconds)
         except Exception as error:  # noqa: BLE001 - a probe that fails has told nothing
             self.floor.tell("probe_failed", command.call, error=type(error).__name__)
             said = None
@@ -274,11 +275,11 @@ async def _awaited(run: Callable[[], Any]) -> Any:
     return await run()
 
 
-async def _off_loop(function: Callable[..., Any], *args: object) -> Any:
-    """Await an async function here; run a sync one in a thread."""
+async def _off_loop(function: Callable[..., Any], *args: object, seconds: float = 60.0) -> Any:
+    """Await an async function here; run a sync one in a thread that is left after ``seconds``."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         return await function(*args)
-    said = await asyncio.to_thread(function, *args)
+    said = await asyncio.to_thread(within, seconds, function, *args)
     return await said if inspect.isawaitable(said) else said
 
 

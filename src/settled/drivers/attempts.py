@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from settled.core.entry import Entry
 from settled.core.outcome import AttemptTimeout
 from settled.core.verdicts import Happened, NotHappened
 from settled.current import CurrentCall, current
-from settled.errors import Executed, PartlyDone
+from settled.errors import Executed, ForkedError, PartlyDone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,14 +33,26 @@ def current_call(command: Invoke, binding: Binding) -> CurrentCall:
 
 
 def run_here(command: Invoke, binding: Binding, floor: Floor) -> Ended:
-    """Run a sync attempt in this very thread."""
+    """Run a sync attempt in this very thread. Raises in a child that the tool has forked: it records nothing."""
+    pid = os.getpid()
     token = current.set(current_call(command, binding))
     try:
-        return returned(finished(binding.run(command.call)), command, binding, floor)
+        ended = returned(finished(binding.run(command.call)), command, binding, floor)
     except BaseException as error:  # noqa: BLE001 - every end of an attempt is read, and the caller re-raises its own
-        return raised(error, command, binding, floor)
+        ended = raised(error, command, binding, floor)
     finally:
         current.reset(token)
+    return own_process(ended, pid)
+
+
+def own_process(ended: Ended, pid: int) -> Ended:
+    """Return the end of an attempt; in a child that the tool has forked, raise: the attempt is its parent's."""
+    if os.getpid() == pid:
+        return ended
+    error = getattr(ended.outcome, "error", None)
+    if error is not None:
+        raise error
+    raise ForkedError("this process was forked inside a tool: it must end there, not return")
 
 
 def finished(value: Any) -> Any:

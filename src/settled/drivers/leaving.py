@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -43,3 +44,25 @@ class Leaving(Generic[T]):
 def in_thread(work: Callable[[], object], name: str) -> None:
     """Run ``work`` in a thread of its own, which a hung tool may keep without holding up the exit."""
     threading.Thread(target=work, name=name, daemon=True).start()
+
+
+def within(seconds: float, function: Callable[..., T], *args: object) -> T:
+    """Call ``function`` in a thread and leave it after ``seconds``: ``TimeoutError``. Raises what it raises."""
+    slot: Leaving[tuple[T | None, BaseException | None]] = Leaving(lambda _: None)
+    own = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            slot.finish((own.run(function, *args), None))
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+            slot.finish((None, error))
+
+    in_thread(work, "settled-probe")
+    slot.done.wait(seconds)
+    done = slot.leave()
+    if done is None:
+        raise TimeoutError(f"no answer within {seconds} s")
+    value, error = done
+    if error is not None:
+        raise error
+    return value  # type: ignore[return-value]  # there was no error, so it is the value

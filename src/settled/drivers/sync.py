@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextvars
+import os
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from settled.core.commands import AwaitCall, Ended, Invoke, Probe, Refresh, Reply, Sleep, Spill, Transact, Woke
 from settled.drivers.attempts import finished, late_of, probed, raised, run_here, timed_out
-from settled.drivers.leaving import Leaving, in_thread
+from settled.drivers.leaving import Leaving, in_thread, within
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
     from typing import TypeVar
 
     from settled.core.answer import Answer
+    from settled.core.call import Call
     from settled.core.commands import Command, Event, Flow
     from settled.core.machine import Life
     from settled.drivers.floor import Binding, Floor
@@ -58,18 +60,19 @@ def make(life: Life, binding: Binding, floor: Floor) -> Answer:
 class Hand:
     """Performs commands in the calling thread."""
 
-    __slots__ = ("binding", "floor", "here", "interruption", "running")
+    __slots__ = ("binding", "floor", "here", "interruption", "pid", "running")
 
     def __init__(self, binding: Binding, floor: Floor) -> None:
         self.binding, self.floor = binding, floor
         self.here: str = ""
         self.interruption: BaseException | None = None
+        self.pid = os.getpid()
         self.running: Invoke | None = None
         """The attempt whose end is not on record yet."""
 
     def cut_off(self) -> None:
         """Put an attempt whose end will not be recorded otherwise on record as one in doubt."""
-        if self.running is not None and self.running.call is not None:
+        if self.running is not None and self.running.call is not None and self.pid == os.getpid():
             self.floor.cut_off(self.running.call, self.running.no, "driver_failed")
 
     def perform(self, command: Command) -> Event:
@@ -156,10 +159,13 @@ class Hand:
             self.floor.tell("refresh_failed", None, tool=self.binding.tool, error=type(error).__name__)
         return Woke(self.floor.now())
 
+    def _ask_probe(self, call: Call) -> Any:
+        return finished(self.binding.probe(call)) if self.binding.probe else None
+
     def _probe(self, command: Probe) -> Event:
         began = self.floor.journal.now()
         try:
-            said = finished(self.binding.probe(command.call)) if self.binding.probe else None
+            said = within(command.seconds, self._ask_probe, command.call) if self.binding.probe else None
         except Exception as error:  # noqa: BLE001 - a probe that fails has told nothing
             self.floor.tell("probe_failed", command.call, error=type(error).__name__)
             said = None
