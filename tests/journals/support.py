@@ -2,16 +2,24 @@
 
 import os
 import traceback
+import warnings
 
 from tests.shared import ROOT
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
 
 
+def forked():
+    """Fork, with other threads at work or not: that is what is tested."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
 def in_a_child(work):
     """Run ``work`` in a forked child that may lose rights and limits; return what it said."""
     reading, writing = os.pipe()
-    pid = os.fork()
+    pid = forked()
     if not pid:
         try:
             said = work() or "ok"

@@ -58,10 +58,6 @@ def put_run_without_turn(self, run):
     ORIGINALS["put_run"](self, replace(run, turn=run.turn or None, since=1))
 
 
-def put_without_surrogates(self, call, row):
-    ORIGINALS["put"](self, replace(call, reason=call.reason.encode("utf-8", "replace").decode()), row)
-
-
 PLANTED = {
     "alike": alike_to_none,
     "made": made_none,
@@ -69,7 +65,6 @@ PLANTED = {
     "prolong": prolong_nothing,
     "undo": keep_what_raised,
     "put_run": put_run_without_turn,
-    "put": put_without_surrogates,
 }
 ORIGINALS = {name: getattr(SqliteBooks, name) for name in PLANTED}
 

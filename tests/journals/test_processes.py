@@ -16,7 +16,7 @@ from settled.core.progress import End
 from settled.journals.sqlite import SqliteJournal
 from settled.ports import CallQuery
 from settled.testing.records import FakeClock, begun, ended, make_ask
-from tests.journals.support import ENVIRONMENT
+from tests.journals.support import ENVIRONMENT, forked
 
 CLAIMER = """
 import sys
@@ -133,7 +133,7 @@ def test_an_open_journal_goes_on_when_another_process_is_killed(path):
 
 def fork(work):
     """Run ``work`` in a forked child; return its process id."""
-    pid = os.fork()
+    pid = forked()
     if not pid:
         code = 1
         try:
@@ -148,7 +148,7 @@ def exit_codes(pids):
     return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
 
 
-@pytest.mark.case("CASE-056")
+@pytest.mark.case("CASE-056-sqlite-over-fork")
 @pytest.mark.parametrize("used", [True, False], ids=["used", "fresh"])
 def test_four_children_of_one_open_journal(path, used):
     """As a pre-forking server does it: all claim one key, and each a key of its own, while the parent works on."""

@@ -7,8 +7,6 @@ class MyAgreement(Agreement):
 TestAgreement = MyAgreement.TestCase
 """
 
-# ruff: noqa: S101 - these are tests
-
 from __future__ import annotations
 
 from collections import Counter
@@ -347,14 +345,14 @@ class Agreement(RuleBasedStateMachine):
 
     def pick(self, number: int) -> str:
         """Return the id of a call, rather of a late one; now and then of none."""
-        return self.known[-1 - number % min(len(self.known), 7)] if self.known and number < 30 else "op_none"  # noqa: PLR2004 - rare
+        return self.known[-1 - number % min(len(self.known), 7)] if self.known and number < 30 else "op_none"
 
     def call(self, number: int) -> tuple[str, int, int]:
         """Return id, epoch and number of attempts of a call; now and then an old epoch."""
         found: Call | None = self.model.get(self.pick(number))
         if found is None:
             return "op_none", 1, 1
-        return found.operation_id, found.epoch - (number % 7 == 6), len(found.attempts)  # noqa: PLR2004 - rare
+        return found.operation_id, found.epoch - (number % 7 == 6), len(found.attempts)
 
     @_has_calls
     @rule(number=st.integers(0, 30), cost=st.none() | st.integers(1, 2), run=_RUNS, again=st.booleans())

@@ -1,7 +1,5 @@
 """The contract of journals, first half: what becomes of calls."""
 
-# ruff: noqa: S101, PLR2004 - these are tests: they assert, and expected values stand where they are expected
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The contract of journals, second half: what is kept, listed, sealed and pruned, and many at once."""
 
-# ruff: noqa: S101, PLR2004 - these are tests: they assert, and expected values stand where they are expected
-
 from __future__ import annotations
 
 import asyncio

@@ -1,7 +1,5 @@
 """What tests of journals are made of: a clock, asks, and calls brought to where a test begins."""
 
-# ruff: noqa: S101 - a helper of tests asserts too
-
 from __future__ import annotations
 
 import itertools
