@@ -255,15 +255,33 @@ def test_among_several_the_same_words_come_first_then_the_same_position() -> Non
     assert found(asked(), reworded, undone) == like(reworded)  # what may have happened goes before words
 
 
+@pytest.mark.parametrize("state", [S.NOT_DONE, S.PARKED])
+def test_what_was_not_done_is_made_again_in_the_same_words_only(state: State) -> None:
+    undone = made(state=state, words="1:old", step="s1")
+    assert found(asked(), undone) is None
+    assert found(asked(words="1:old"), undone) == like(undone)
+    assert found(asked(Entry(), step="s1"), undone, steps=STEP) is None
+    assert found(asked(Entry(), step="s1", words="1:old"), undone, steps=STEP) == same(undone)
+    done = made(words="1:old")
+    assert found(asked(), done) == like(done)
+
+
+def test_what_despite_says_is_another_action_does_not_answer() -> None:
+    assert found(asked(despite=frozenset({"op_1"})), made()) is None
+    twin = made("op_2", n=2)
+    assert found(asked(despite=frozenset({"op_1"})), made(), twin) == like(twin)
+
+
 def test_what_is_reserved_for_this_sibling_comes_before_all() -> None:
     entry = again(reserved={"op_3": SECOND})
     wish = asked(entry, message="m1", sibling=SECOND)
-    mine = made("op_3", S.NOT_DONE, n=3, words="1:old", series=2)
+    mine = made("op_3", S.FAILED, n=3, words="1:old")
     assert found(wish, made("op_1"), mine) == like(mine)
-    assert preference(mine, wish) == (False, 2, True, 3)
+    assert preference(mine, wish) == (False, 1, True, 3)
     assert preference(made("op_1"), wish) == (True, 0, False, 1)
     assert preference(made("op_1", S.REFUSED), ask()) == (True, 1, False, 1)
-    assert preference(mine, asked(again(), sibling="")) == (True, 2, True, 3)
+    assert preference(mine, asked(again(), sibling="")) == (True, 1, True, 3)
+    assert preference(made("op_1", S.NOT_DONE), asked(entry, sibling=FIRST)) == (True, 2, False, 1)
 
 
 def test_what_is_reserved_for_another_sibling_is_not_taken() -> None:
@@ -434,6 +452,14 @@ def test_what_is_unknown_bars_calls_of_the_same_identity() -> None:
     assert found(asked(entry, despite=frozenset({"op_1"})), doubt) is None
     assert found(asked(entry), made(state=S.UNKNOWN, kind=KeyKind.BUSINESS)) is None
     assert found(asked(entry, message="m1"), made(state=S.UNKNOWN, message="m1")) is None
+
+
+def test_a_doubt_that_is_kept_for_another_sibling_bars_none_of_its_message() -> None:
+    doubt = made(state=S.UNKNOWN)
+    entry = opened(reserved={"op_1": FIRST})
+    assert found(asked(entry, message="m1", sibling=SECOND), doubt) is None
+    assert found(asked(entry, message="m1", sibling=FIRST), doubt) == like(doubt)
+    assert found(asked(entry, message="m2", sibling="m2\x1f0"), doubt) == like(doubt)
 
 
 def test_in_another_lane_it_bars_too() -> None:
