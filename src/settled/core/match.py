@@ -222,14 +222,19 @@ def _unsettled(books: Books, ask: Ask) -> Sequence[Call]:
 
 
 def reserve(books: Books, asks: Sequence[Ask]) -> None:
-    """Match all calls of one message before any is answered: first by their steps, then by likeness."""
+    """Match all calls of one message before any is answered: first by steps, then in the same words, then the rest."""
     scoped = [(ask, ask.entry) for ask in asks if ask.entry is not None and ask.kind is KeyKind.SCOPED]
     for ask, entry in scoped:
         operation_id = books.by_step(ask.scope, ask.step) if ask.step else None
         call = books.by_id(operation_id) if operation_id else None
         if call is not None and _like(call, ask):
             entry.reserved[call.operation_id] = ask.sibling
-    for ask, entry in scoped:
-        found = _candidate(books, ask, entry)
-        if found is not None:
-            entry.reserved[found.call.operation_id] = ask.sibling
+    for same_words in (True, False):
+        for ask, entry in scoped:
+            found = _candidate(books, ask, entry)
+            if found is not None and (_same_words(found.call, ask) or not same_words):
+                entry.reserved[found.call.operation_id] = ask.sibling
+
+
+def _same_words(call: Call, ask: Ask) -> bool:
+    return call.words == ask.words and call.state not in MADE_AGAIN
