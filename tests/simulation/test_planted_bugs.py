@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from settled.core import claim, commands, late, machine, match, progress, rules
+from settled.core import claim, commands, late, match, progress, rules, series
 from settled.core.ask import Begun
 from settled.core.call import evolve, opened
 from settled.core.entry import Entry
@@ -42,6 +42,9 @@ PAUSES = replace(
 )
 THREADS = replace(PROFILES["plain"], name="threads", tools=("print",), reconcilers=4, errands=3)
 JUMPS = replace(PROFILES["crowd"], name="jumps", jumps=60, weather="storm", crash=0.0, pause=0.0)
+LOSSES = replace(PROFILES["journal"], name="losses", journal_faults=0.15, crash=0.02, models=0.0, errands=3)
+NESTED = replace(PROFILES["nested"], name="inside", pause=0.02, tools=("bundle",), errands=3)
+REWORDING = replace(PROFILES["models"], name="rewording", variations=("identity", "content"), tools=("post", "note"))
 SAFE = replace(PROFILES["pauses"], name="safe tools", tools=("set_status", "refund"), weather="storm", reconcilers=3)
 
 
@@ -127,7 +130,7 @@ def test_the_conflict_check_skipped_on_a_fast_path(monkeypatch, planted):
 
 
 def test_an_open_breaker_costs_budget(monkeypatch, planted):
-    monkeypatch.setattr(machine, "Refund", lambda cost: commands.Refund(0.0))
+    monkeypatch.setattr(series, "Refund", lambda cost: commands.Refund(0.0))
     planted(STORM, "I5")
 
 
@@ -168,3 +171,42 @@ def test_a_detached_threads_attempt_counted_as_over(monkeypatch, planted):
     original = progress.End._ended
     monkeypatch.setattr(progress.End, "_ended", lambda self, call, now: original(replace(self, over=True), call, now))
     planted(THREADS, "I2")
+
+
+# --- bugs that the simulator found in the library itself ---
+
+
+def test_a_claim_whose_answer_was_lost_is_decided_anew(monkeypatch, planted):
+    monkeypatch.setattr(match, "_as_before", lambda books, ask, entry: None)
+    planted(LOSSES, "I1")
+
+
+def test_a_call_that_is_in_flight_counts_as_told(monkeypatch, planted):
+    original = match._unfinished
+
+    def only_untold(books, ask, entry):
+        found = original(books, ask, entry)
+        return found if found is not None and entry.untold(found.call) else None
+
+    monkeypatch.setattr(match, "_unfinished", only_untold)
+    planted(REWORDING, "I1")
+
+
+def test_what_was_listed_to_one_call_of_a_message_counts_as_told_to_its_siblings(monkeypatch, planted):
+    monkeypatch.setattr(Entry, "unread", lambda self, call, message: False)
+    planted(REWORDING, "I1")
+
+
+def test_an_older_attempt_goes_on_making_calls_inside(monkeypatch, planted):
+    def by_run_alone(books, ask):
+        run = books.run(ask.tenant, ask.run_id) if ask.run_id else None
+        return run is not None and run.entry != ask.run_entry
+
+    monkeypatch.setattr(claim, "_superseded", by_run_alone)
+    planted(NESTED, "I1")
+
+
+def test_a_refusal_at_the_gate_clears_an_earlier_doubt(monkeypatch, planted):
+    original = rules.clears
+    monkeypatch.setattr(rules, "clears", lambda call, fault: original(call, replace(fault, gate=False)))
+    planted(replace(STORM, name="gates", tools=("pay",)), "I2")

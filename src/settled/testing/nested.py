@@ -33,5 +33,6 @@ def inside(hand: Hand, command: Invoke, left: Left) -> Steps[Returned | Raised]:
         if left.stopped or told is None or told.answer.status != "succeeded":
             return Raised(Failure(RESET))
         yield sim.dice.uniform(0.0, 0.5)
-    sim.world.whole(hand.tool, outer, command.no, sim.oracle.truth[outer.operation_id])
+    if hand.intention is not None:
+        sim.world.whole(hand.tool, outer, command.no, sim.oracle.truth.get(outer.operation_id, hand.intention))
     return Returned("all done", b"all done")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from settled.core.budget import RetryBudget
+from settled.testing.plans import VARIATIONS
 from settled.testing.tools import TOOLS
 
 
@@ -33,6 +34,8 @@ class Profile:
     loners: int = 2
     workers: int = 2
     models: float = 0.5
+    variations: tuple[str, ...] = VARIATIONS
+    """How models that are sampled anew differ."""
     lease: float = 15.0
     pool: float = 10.0
     entries: int = 4

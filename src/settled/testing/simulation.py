@@ -12,7 +12,7 @@ from settled.testing.loop import Clock, Host, Loop, NeverRests
 from settled.testing.nested import inside
 from settled.testing.oracle import Oracle
 from settled.testing.people import QUERY, now_and_then, person, reconcile
-from settled.testing.plans import VARIATIONS, Intent, Words
+from settled.testing.plans import Intent, Words
 from settled.testing.shaky import ShakyJournal
 from settled.testing.tools import TOOLS
 from settled.testing.workers import Process
@@ -103,7 +103,9 @@ class Simulation:
     def _errand(self, no: int) -> Errand:
         dice, by_model = self.dice, self.dice.random() < self.profile.models
         bare = dice.random() < 0.15
-        variations = [v for v in VARIATIONS if not (bare and v == "resume")]  # without steps no history can be told
+        variations = [
+            v for v in self.profile.variations if not (bare and v == "resume")
+        ]  # without steps no history can be told
         return Errand(
             self,
             f"run{no}",

@@ -89,7 +89,7 @@ _ALL = (
     _tool("set_status", Effect.IDEMPOTENT, lifetime=20.0),
     _tool("pay", Effect.DEDUPLICATED, service="store", remote_retention=90.0, remote_errors="stored", lifetime=20.0),
     _tool("refund", Effect.DEDUPLICATED, service="store", remote_retention=86_400.0, lifetime=20.0, identity=True),
-    _tool("bundle", Effect.DEDUPLICATED, service="nested", remote_retention=86_400.0, timeout=40.0),
+    _tool("bundle", Effect.DEDUPLICATED, service="nested", remote_retention=86_400.0, timeout=8.0, threaded=True),
     _tool("ticket", probe=True, lifetime=20.0, while_unknown="any"),
     _tool("invite", probe=True, lifetime=20.0, identity=True),
     _tool("wire", probe=True, fence=True, lifetime=30.0, refresh=True),
