@@ -172,13 +172,20 @@ class JournalFile:
             isolation_level=None,
             check_same_thread=False,
         )
+        try:
+            self._set_up(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _set_up(self, connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA synchronous = {self.synchronous}")
         connection.execute("PRAGMA secure_delete = ON")  # an expired payload is overwritten, not only unlinked
         connection.execute("PRAGMA cell_size_check = ON")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         if sys.platform == "darwin":
             connection.execute("PRAGMA fullfsync = ON")  # a plain fsync there leaves data in the drive's cache
-        return connection
 
     # --- is it still the file that was opened? ---
 
