@@ -20,15 +20,14 @@ from settled.core.budget import RetryBudget
 from settled.core.claim import Claim, Reserve
 from settled.core.expiry import Expire
 from settled.core.late import Evidence
-from settled.core.model import Effect, Fault, FaultClass, KeyKind, Terms
-from settled.core.model import Evidence as Proof
+from settled.core.model import Fault, KeyKind, Terms
 from settled.core.progress import Begin, Charge, Close, End, Renew
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.settling import Adopt, Over, Resolve, Settle
-from settled.core.states import State
 from settled.journals.memory import MemoryJournal
 from settled.journals.prune import prune
 from settled.ports import CallQuery
+from settled.testing.draws import FAULTS, FLAGS, QUERIES, RESULTS, RUNS, SECONDS, TENANTS, TERMS, TEXTS, THEN, WORDS
 from settled.testing.records import AWKWARD, LOST, OTHER, OWNER, REFUSED, FakeClock, Raising, make_ask
 
 if TYPE_CHECKING:
@@ -39,61 +38,6 @@ if TYPE_CHECKING:
     from settled.core.call import Call
     from settled.core.entry import Entry
     from settled.ports import Journal
-
-_TEXTS = st.sampled_from(["", "x", "\0", AWKWARD]) | st.text(max_size=8)
-_RESULTS = st.none() | st.binary(max_size=20)
-_TENANTS = st.sampled_from(["acme", "other"])
-_RUNS = st.sampled_from(["r1", "r1", "r2"])
-_THEN = st.sampled_from(["", "done", "lost", "refused"])
-"""How a call that was begun goes on at once, so that there is much to ask for again."""
-_WORDS = st.sampled_from(["w1", "w2"])
-_SECONDS = st.sampled_from([0.0, 0.1, 5.0, 30.0, 100.0])
-_FAULTS = st.none() | st.builds(
-    Fault,
-    kind=st.sampled_from([FaultClass.UNKNOWN, *FaultClass]),
-    evidence=st.sampled_from([Proof.MAYBE, *Proof]),
-    code=st.sampled_from(["timeout", "http_502"]),
-    message=_TEXTS,
-    throttled=st.booleans(),
-    retry_after=st.none() | st.floats(0, 1e6),
-    refresh=st.booleans(),
-)
-_TERMS = st.builds(
-    Terms,
-    effect=st.just(Effect.WRITE) | st.sampled_from(Effect),
-    version=_TEXTS,
-    lifetime=st.none() | st.just(10.0),
-    attempt_lifetime=st.none() | st.just(20.0),
-    remote_retention=st.none() | st.just(60.0),
-    remote_errors=st.sampled_from(["", "stored"]),
-    retention=st.sampled_from([None, 0.0, 50.0]),
-)
-_FLAGS = st.fixed_dictionaries(
-    {
-        "by_model": st.booleans(),
-        "identity_declared": st.booleans(),
-        "untold": st.sampled_from(["tell", "block"]),
-        "while_unknown": st.sampled_from(["identity", "any", "allow"]),
-        "step": st.sampled_from(["", "m1/0", "m1/1", "m2/0", AWKWARD]),
-        "message": st.sampled_from(["", "m1", "m2"]),
-        "sibling": st.sampled_from(["", "m1\x1f0", "m1\x1f1"]),
-        "lane": st.sampled_from(["", "writer"]),
-        "tool": st.sampled_from(["pay", "mail"]),
-        "lease": _SECONDS,
-    }
-)
-_QUERIES = st.builds(
-    CallQuery,
-    states=st.none() | st.lists(st.sampled_from(State), max_size=3),
-    tool=st.none() | st.sampled_from(["pay", "mail"]),
-    tenant=st.none() | _TENANTS,
-    scope=st.none() | st.sampled_from(["", scope_of_run("acme", "r1")]),
-    disputed=st.none() | st.booleans(),
-    lease_over=st.booleans(),
-    past_retention=st.booleans(),
-    limit=st.integers(1, 4),
-)
-
 
 _has_calls = precondition(lambda self: bool(self.known))
 _has_asks = precondition(lambda self: bool(self.asks))
@@ -156,7 +100,7 @@ class Agreement(RuleBasedStateMachine):
             assert list(self.journal.find(everything)) == self.model.find(everything)
             assert all(ours == theirs for ours, theirs in self.entries.values())
 
-    @rule(query=_QUERIES, after=st.none() | st.integers(0, 30))
+    @rule(query=QUERIES, after=st.none() | st.integers(0, 30))
     def find(self, query: CallQuery, after: int | None) -> None:
         """Lists agree, page by page."""
         wanted = replace(query, after=None if after is None else self.pick(after))
@@ -175,7 +119,7 @@ class Agreement(RuleBasedStateMachine):
 
     # --- time ---
 
-    @rule(seconds=_SECONDS)
+    @rule(seconds=SECONDS)
     def time_passes(self, seconds: float) -> None:
         """On both clocks."""
         self.clock.advance(seconds)
@@ -208,8 +152,8 @@ class Agreement(RuleBasedStateMachine):
         self.enter_run(tenant, run, turn, ["m1/0"] if told else [])
 
     @rule(
-        tenant=_TENANTS,
-        run=_RUNS,
+        tenant=TENANTS,
+        run=RUNS,
         turn=st.sampled_from([None, "t1", "t2"]),
         steps=st.lists(st.just("m1/0"), max_size=1),
     )
@@ -219,12 +163,12 @@ class Agreement(RuleBasedStateMachine):
         self.entries[tenant, run] = self.both(entry, entry)
 
     @rule(
-        tenant=_TENANTS,
+        tenant=TENANTS,
         kind=st.sampled_from([KeyKind.BUSINESS, KeyKind.RANDOM]),
         key=st.integers(1, 4),
-        terms=_TERMS,
-        flags=_FLAGS,
-        then=_THEN,
+        terms=TERMS,
+        flags=FLAGS,
+        then=THEN,
     )
     def ask_alone(
         self, tenant: str, kind: KeyKind, key: int, *, terms: Terms, flags: dict[str, Any], then: str
@@ -247,10 +191,10 @@ class Agreement(RuleBasedStateMachine):
     @rule(
         scope=st.integers(0, 3),
         identity=st.sampled_from(["i1", "i2"]),
-        words=_WORDS,
-        terms=_TERMS,
-        flags=_FLAGS,
-        then=_THEN,
+        words=WORDS,
+        terms=TERMS,
+        flags=FLAGS,
+        then=THEN,
     )
     def ask_in_run(
         self, scope: int, identity: str, words: str, *, terms: Terms, flags: dict[str, Any], then: str
@@ -277,7 +221,7 @@ class Agreement(RuleBasedStateMachine):
 
     @_in_run
     @rule(
-        scope=st.integers(0, 3), plan=st.lists(st.tuples(st.sampled_from(["i1", "i2"]), _WORDS), min_size=1, max_size=3)
+        scope=st.integers(0, 3), plan=st.lists(st.tuples(st.sampled_from(["i1", "i2"]), WORDS), min_size=1, max_size=3)
     )
     def a_model_starts_over(self, scope: int, plan: list[tuple[str, str]]) -> None:
         """With new step ids, in other words, in another order."""
@@ -355,7 +299,7 @@ class Agreement(RuleBasedStateMachine):
         return found.operation_id, found.epoch - (number % 7 == 6), len(found.attempts)
 
     @_has_calls
-    @rule(number=st.integers(0, 30), cost=st.none() | st.integers(1, 2), run=_RUNS, again=st.booleans())
+    @rule(number=st.integers(0, 30), cost=st.none() | st.integers(1, 2), run=RUNS, again=st.booleans())
     def begin(self, number: int, cost: int | None, run: str, *, again: bool) -> None:
         """A further intent, charged to a run or not."""
         operation_id, epoch, attempts = self.call(number)
@@ -365,12 +309,12 @@ class Agreement(RuleBasedStateMachine):
     @_has_calls
     @rule(
         number=st.integers(0, 30),
-        fault=_FAULTS,
-        result=_RESULTS,
-        texts=st.tuples(_TEXTS, _TEXTS),
+        fault=FAULTS,
+        result=RESULTS,
+        texts=st.tuples(TEXTS, TEXTS),
         over=st.booleans(),
         go_on=st.booleans(),
-        park=st.none() | _SECONDS,
+        park=st.none() | SECONDS,
     )
     def end(
         self,
@@ -391,21 +335,21 @@ class Agreement(RuleBasedStateMachine):
         )
 
     @_has_calls
-    @rule(number=st.integers(0, 30), reason=_TEXTS)
+    @rule(number=st.integers(0, 30), reason=TEXTS)
     def close(self, number: int, reason: str) -> None:
         """The owner stops."""
         operation_id, epoch, _ = self.call(number)
         self.same(Close(operation_id, epoch, reason))
 
     @_has_calls
-    @rule(number=st.integers(0, 30), seconds=_SECONDS)
+    @rule(number=st.integers(0, 30), seconds=SECONDS)
     def renew(self, number: int, seconds: float) -> None:
         """Leases are prolonged."""
         operation_id, epoch, _ = self.call(number)
         self.same(Renew([(operation_id, epoch, seconds), ("op_none", 1, seconds)]))
 
     @_has_calls
-    @rule(number=st.integers(0, 30), fault=_FAULTS, result=_RESULTS, note=_TEXTS, over=st.booleans())
+    @rule(number=st.integers(0, 30), fault=FAULTS, result=RESULTS, note=TEXTS, over=st.booleans())
     def evidence(self, number: int, fault: Fault | None, result: bytes | None, note: str, *, over: bool) -> None:
         """A late answer."""
         operation_id, _, attempts = self.call(number)
@@ -415,10 +359,10 @@ class Agreement(RuleBasedStateMachine):
     @rule(
         number=st.integers(0, 30),
         happened=st.booleans(),
-        result=_RESULTS,
-        note=_TEXTS,
+        result=RESULTS,
+        note=TEXTS,
         fence=st.booleans(),
-        age=_SECONDS,
+        age=SECONDS,
     )
     def settle(self, number: int, result: bytes | None, note: str, age: float, *, happened: bool, fence: bool) -> None:
         """A probe's answer."""
@@ -430,8 +374,8 @@ class Agreement(RuleBasedStateMachine):
         number=st.integers(0, 30),
         verdict=st.sampled_from(["happened", "did_not_happen", "hold"]),
         then=st.sampled_from(["rerun", "fail"]),
-        texts=st.tuples(_TEXTS, _TEXTS),
-        result=_RESULTS,
+        texts=st.tuples(TEXTS, TEXTS),
+        result=RESULTS,
         force=st.booleans(),
     )
     def resolve(
