@@ -1,6 +1,7 @@
 """What holds for every test: the same examples on every machine of CI, and nothing skipped."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -10,6 +11,9 @@ from hypothesis import settings
 settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
 settings.register_profile("dev", deadline=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+# Where the run was started in the background an interrupt is ignored, and every process started here would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 UNDONE = pytest.StashKey[list[str]]()
 

@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from pathlib import PurePosixPath
@@ -445,3 +446,139 @@ def test_a_changed_annotation_gives_no_substitute(guard: settled.Guard) -> None:
     with settled.Guard(guard.journal) as later:
         result = later.tool(effect="write", name="act")(number).options(key="k").call()
     assert (result.status, result.replayed, result.value_available) == ("succeeded", True, False)
+
+
+# --- outside of runs: who waits, who was told ---------------------------------------------
+
+
+async def test_a_cancelled_askers_call_is_joined_not_made_again(guard: settled.Guard) -> None:
+    effects: list[int] = []
+
+    @guard.tool(effect="write")
+    async def act(n: int) -> int:
+        await asyncio.sleep(0.2)
+        effects.append(n)
+        return n
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(act(6), 0.05)
+    assert await act(6) == 6
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await act.acall(7)
+    assert (await act.acall(7)).replayed
+    assert effects == [6, 7]
+
+
+async def test_two_at_once_are_two_intentions(guard: settled.Guard) -> None:
+    effects: list[int] = []
+
+    @guard.tool(effect="write")
+    async def act(n: int) -> int:
+        await asyncio.sleep(0.1)
+        effects.append(n)
+        return n
+
+    assert await asyncio.gather(act(1), act(1)) == [1, 1]
+    assert effects == [1, 1]
+
+
+def test_who_was_told_that_it_is_unknown_gets_its_late_answer_once(guard: settled.Guard) -> None:
+    effects: list[int] = []
+
+    @guard.tool(effect="write", timeout=0.1)
+    def act(n: int) -> int:
+        time.sleep(0.4)
+        effects.append(n)
+        return n
+
+    assert act.call(1).status == "unknown"
+    for _ in range(100):
+        result = act.call(1)
+        if result.status != "unknown":
+            break
+        time.sleep(0.05)
+    assert (result.status, result.value, result.replayed) == ("succeeded", 1, True)
+    assert effects == [1]
+
+
+def test_an_interrupted_call_is_in_doubt(guard: settled.Guard) -> None:
+    effects: list[int] = []
+
+    @guard.tool(effect="write")
+    def act() -> str:
+        effects.append(1)
+        if len(effects) == 1:
+            raise KeyboardInterrupt
+        return "done"
+
+    with pytest.raises(KeyboardInterrupt):
+        act()
+    assert act.call().status == "unknown"
+    assert effects == [1]
+
+
+def test_what_the_caller_changes_meanwhile_is_not_sent(guard: settled.Guard) -> None:
+    sent: list[Any] = []
+    body = {"a": {"n": 1}}
+
+    @guard.tool(effect="write", retry=settled.Backoff(base=0.001))
+    def post(body: dict[str, Any]) -> str:
+        sent.append(body["a"]["n"])
+        given["a"]["n"] += 1
+        if len(sent) < 3:
+            raise settled.NotExecuted("again", retryable=True)
+        return "done"
+
+    given = body
+    post(body=given)
+    assert sent == [1, 1, 1]
+
+
+def test_gather_of_many_sync_calls_loses_none(guard: settled.Guard) -> None:
+    tools = [guard.tool(effect="write", name=f"t{i}")(lambda x: x) for i in range(3)]
+    for n in range(20):
+        with guard.run(f"r{n}") as run:
+            for _ in range(3):
+                results = run.gather(*(tools[i % 3].bind(i) for i in range(60)))
+                assert [r.value for r in results] == list(range(60))
+
+
+async def look_later(value: Any) -> Any:
+    return value
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"verify": look_later}, {"classify": look_later}, {"key": look_later}, {"not_executed": OSError},
+     {"not_executed": (Exception,)}, {"key": "k:{n}", "canonical": {"n": "lower"}}],
+)  # fmt: skip
+def test_declarations_that_would_lie_are_refused(guard: settled.Guard, options: dict[str, Any]) -> None:
+    with pytest.raises(settled.DeclarationError):
+        guard.tool(effect="write", **options)(lambda n: n)
+
+
+def test_answered_is_a_sequence(guard: settled.Guard) -> None:
+    with pytest.raises(settled.DeclarationError, match="answered must be a sequence"):
+        guard.run("r", answered="m1/0")
+
+
+def refuse(value: str) -> str:
+    raise ValueError(f"not a token: {value}")
+
+
+def test_a_validator_that_quotes_a_secret_is_cleaned(guard: settled.Guard) -> None:
+    @guard.tool(effect="write", redact=("token",))
+    def act(token: Annotated[str, AfterValidator(refuse)]) -> None:
+        raise AssertionError("must not run")
+
+    result = act.call(token="s3cret-token")
+    assert result.status == "invalid"
+    assert "s3cret" not in repr(result) + result.for_model()
+
+
+def test_a_conflict_carries_no_value(guard: settled.Guard) -> None:
+    act = guard.tool(effect="write", name="act")(lambda n: n)
+    act.options(key="k").call(1)
+    conflict = act.options(key="k").call(2)
+    assert (conflict.status, conflict.value, conflict.value_available) == ("conflict", None, False)

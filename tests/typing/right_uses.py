@@ -1,9 +1,13 @@
 """Right uses of the public names: mypy and pyright accept each, and see the types that are written here."""
 
-from collections.abc import Awaitable
-from typing import Any, assert_type
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, assert_type
 
 import settled
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
 
 guard = settled.Guard("memory://", tenant="acme", lease=10.0)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from settled import host
+from settled.api.recent import told_as
 from settled.api.run import Run, current_run
 from settled.core import codec
 from settled.core.ask import Ask
@@ -97,6 +98,8 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         sibling=options.sibling,
         by_model=options.by_model,
         despite=options.despite,
+        here=guard.floor.asking,
+        told=guard.told_open.get(told_as(tool.name, mark), "") if kind is KeyKind.RANDOM else "",
         while_unknown=declared.while_unknown,
         untold=declared.untold,
         entry=place.memory,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from settled.api import making, secrets
 from settled.api.queue import pages
+from settled.api.schema import GIVEN
 from settled.api.tool import declare
 from settled.core.answer import from_record
 from settled.core.settle import settle
@@ -132,6 +133,7 @@ def resolve(
         raise DeclarationError(f"no call of tenant {guard.tenant!r} has the operation id {operation_id!r}")
     given = verdict == "happened" and result is not NOT_GIVEN
     data, note = making.encoder(guard, tool_of(guard, call))(result) if given else (None, "")
+    note = note or (GIVEN if given and call.tool not in guard.tools else "")
     reply = guard.journal.perform(
         Resolve(operation_id, verdict, secrets.clean(by), secrets.clean(reason), then, data, note, force, call.epoch)
     )

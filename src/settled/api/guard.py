@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, 
 from settled.api import care, making
 from settled.api.bound import BoundCall
 from settled.api.opening import MemorySpill, open_journal
+from settled.api.recent import Recent
 from settled.api.run import Run, current_run, in_loop
 from settled.api.schema import numbers
 from settled.api.tool import SyncTool, Tool, by_model, declare
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 AnyTool = TypeVar("AnyTool", bound=Tool[Any, Any])
+MOST_REMEMBERED = 10_000
+"""Calls outside of runs that were told as open, of which this process remembers that."""
 Given = str | bytes | Mapping[str, Any]
 """Arguments from a model: JSON text, or a mapping."""
 
@@ -91,6 +94,7 @@ class Guard:
         self.floor = Floor(self.journal, spill, lease=lease, sinks=[alerts] if callable(alerts) else list(alerts))
         self.floor.keeper.chores += [self.journal.seal, self.floor.bring, self._keep_breakers, self._deliver_alerts]
         self.tools: dict[str, Tool[Any, Any]] = {}
+        self.told_open = Recent(MOST_REMEMBERED)
         self._session = RunBudget(retries, scope="session") if retries else None
         self._own_breaker = Breaker(f"guard:{agent}", breaker) if breaker else None
         self._breakers: dict[str, tuple[Breaker, ...]] = {}
@@ -254,7 +258,14 @@ class Guard:
             within: seconds for the whole run; no attempt starts that cannot end in time.
             retries: retries of all calls of the run, over all its entries.
         """
-        return Run(self, run_id, turn=turn, answered=tuple(answered), within=within, retries=retries)
+        return Run(
+            self,
+            run_id,
+            turn=turn,
+            answered=answered if isinstance(answered, str) else tuple(answered),
+            within=within,
+            retries=retries,
+        )
 
     # --- settling --------------------------------------------------------------------------
 

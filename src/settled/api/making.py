@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from settled.api import secrets, words
 from settled.api.asking import Place, make_ask, place_of
+from settled.api.recent import told_as
 from settled.api.result import Earlier, Result
-from settled.api.schema import BadArguments
+from settled.api.schema import BadArguments, snapshot
 from settled.core import codec
 from settled.core.answer import STATUS_OF
 from settled.core.invalid import signature
 from settled.core.keys import format_key
 from settled.core.machine import Life
+from settled.core.model import KeyKind
 from settled.core.policy import Limits
 from settled.core.states import State
 from settled.current import CurrentCall, current
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from settled.core.answer import Answer
     from settled.core.ask import Ask
     from settled.core.call import Call
-
-
-FIXED = frozenset({str, int, float, bool, bytes, type(None), Decimal})
-"""Types whose values no tool can change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +53,9 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
     except BadArguments as error:
         return invalid(guard, bound, error.fields)
     except (ValueError, RecursionError) as error:
-        return invalid(guard, bound, {"arguments": secrets.clean(str(error))})
+        return invalid(guard, bound, {"arguments": str(error)})
+    except Exception as error:  # noqa: BLE001 - the tool's own key= function
+        return invalid(guard, bound, {"arguments": f"no key can be made of them: {type(error).__name__}"})
     binding = make_binding(guard, tool, arguments, ask)
     budget = place.run.charge if place.run else None
     limits, at = _limits(guard, bound, place), guard.floor.now()
@@ -101,7 +99,7 @@ def _runner(guard: Guard, tool: Tool[Any, Any], given: dict[str, Any], ask: Ask 
         repeat = call is not None and ask is not None and call.words != ask.words
         own = _as_recorded(guard, tool, call, given) if call is not None and repeat else given
         # Each attempt gets the arguments as they were: a tool may change what it is given.
-        own = own if all(type(value) in FIXED for value in own.values()) else copy.deepcopy(own)
+        own = snapshot(own)
         return tool.function(**own, **dict.fromkeys(names, current.get())) if names else tool.function(**own)
 
     return run
@@ -159,6 +157,8 @@ def view(guard: Guard, tool: Tool[Any, Any], call: Call) -> CurrentCall:
 def invalid(guard: Guard, bound: BoundCall[Any], fields: dict[str, str]) -> Result[Any]:
     """Return the result for arguments that do not fit; nothing was recorded or executed."""
     tool = bound.tool.name
+    hidden = secrets.hidden(dict(bound.kwargs), bound.tool.checked.options.redact)
+    fields = {name: secrets.clean(why, hidden) for name, why in fields.items()}
     mark = signature(tool, sorted(fields.items()))
     options, step = bound.options, "fix_arguments"
     if options.by_model:
@@ -176,6 +176,10 @@ def finish(guard: Guard, prepared: Prepared, answer: Answer) -> Result[Any]:
     tool = prepared.bound.tool
     if answer.status == "succeeded" and prepared.bound.options.by_model:
         guard.streak_of().succeeded(tool.name)
+    ask = prepared.life.ask
+    if ask is not None and ask.kind is KeyKind.RANDOM and answer.call is not None:
+        is_open = answer.status in ("unknown", "in_progress")
+        guard.told_open.note(told_as(ask.tool, ask.fingerprint), answer.call.operation_id, is_open=is_open)
     return to_result(guard, tool, answer, prepared.life)
 
 
@@ -217,7 +221,7 @@ def _value(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> tuple[Any, boo
     """Return the value, whether there is one, and why not. Nothing that is wrong with the record raises here."""
     if answer.fresh:
         return answer.value, True, ""
-    call = answer.call
+    call = answer.call if answer.status in ("succeeded", "partial") else None
     if call is None or call.result is None or call.state not in (State.SUCCEEDED, State.PARTIAL):
         return None, False, answer.note or "its value was not kept"
     try:

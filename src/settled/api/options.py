@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 EffectName = Literal["read", "idempotent", "deduplicated", "write"]
 Defaulted = Literal["default"]
+TOO_BROAD = (BaseException, Exception, OSError, TimeoutError, RuntimeError)
 ASYNC_TIMEOUT = 60.0
 """Seconds of one attempt of an async tool, where none is declared."""
 
@@ -164,6 +165,7 @@ class Checked:
         self._check_numbers()
         self._check_names(schema)
         self._check_key(schema)
+        self._check_looks()
         self.policy = self._policy(is_async=is_async)
 
     def _refuse(self, what: str) -> DeclarationError:
@@ -244,6 +246,14 @@ class Checked:
         if value not in allowed:
             raise self._refuse(f"{option}={value!r} is none of {', '.join(repr(each) for each in allowed)}")
 
+    def _check_looks(self) -> None:
+        o = self.options
+        for option, function in (("verify", o.verify), ("classify", o.classify), ("key", o.key)):
+            if inspect.iscoroutinefunction(function):
+                raise self._refuse(
+                    f"{option} must be a plain function: it looks at what is there, and waits for nothing"
+                )
+
     def _check_key(self, schema: Schema) -> None:
         key = self.options.key
         if key is None or callable(key):
@@ -255,11 +265,15 @@ class Checked:
         for root in roots:
             if root not in schema.parameters:
                 raise self._refuse(f"key: there is no parameter {root!r}{nearest(root, schema.parameters)}")
+            if self.rules is not None and root in self.rules.roots:
+                raise self._refuse(f"canonical does not reach a key template: give key= a function of {root!r}")
 
     def _policy(self, *, is_async: bool) -> Policy:
         o = self.options
         not_executed = o.not_executed if isinstance(o.not_executed, tuple) else (o.not_executed,)
         for kind in not_executed:
+            if kind in TOO_BROAD:
+                raise self._refuse(f"not_executed={kind.__name__} is too broad: time-outs and bugs are such errors too")
             if not _is_exception(kind):
                 raise self._refuse(f"not_executed takes exception classes, not {kind!r}")
         return Policy(

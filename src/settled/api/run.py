@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import Context, ContextVar, Token, copy_context
 from typing import TYPE_CHECKING, Any, Self
 
@@ -50,6 +50,8 @@ class Run:
             raise DeclarationError("a run needs an id that stays the same when it starts again: guard.run('trip-42')")
         if within is not None and within < 0:
             raise DeclarationError(f"within must be a number of seconds from 0 on, not {within!r}")
+        if isinstance(answered, str):
+            raise DeclarationError(f"answered must be a sequence of steps: answered=[{answered!r}]")
         self.guard, self.run_id, self.turn = guard, run_id, turn
         self.scope = scope_of_run(guard.tenant, run_id)
         self.memory = Entry()
@@ -134,6 +136,7 @@ class Run:
         self.guard.journal.perform(self._reserve(bound))
         with ThreadPoolExecutor(min(MOST_THREADS, max(1, len(bound))), "settled-gather") as threads:
             futures = [threads.submit(self._within_it().run, call.call) for call in bound]
+            wait(futures)  # what raises (the journal failed) must not lose what the others brought
             return [future.result() for future in futures]
 
     async def _agather(self, bound: list[BoundCall[Any]]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import typing
 from collections import Counter
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 RAW = "the result does not fit the declared type; it was kept as it came"
+GIVEN = "given by a person, in the form of JSON"
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None), Decimal})
 
 
@@ -107,7 +109,7 @@ class Schema:
             raise BadArguments(_problems(error)) from None
         except (ValueError, OverflowError, RecursionError) as error:
             raise BadArguments({"arguments": f"not to be read: {type(error).__name__}"}) from None
-        given = {name: getattr(model, name) for name in self.parameters}
+        given = snapshot({name: getattr(model, name) for name in self.parameters})
         return Arguments(given, {name: plain(value) for name, value in given.items()}, self.defaults)
 
     def _by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,9 +176,14 @@ class Schema:
         if self._result is None or note == RAW:
             return value
         typed = self._result.validate_python(value)
-        if self._dump(typed) != data:
+        if note != GIVEN and self._dump(typed) != data:
             raise ValueError("the record does not fit the declared type")
         return typed
+
+
+def snapshot(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments as they are now: what the caller changes later is not ours."""
+    return arguments if all(type(value) in _PLAIN for value in arguments.values()) else copy.deepcopy(arguments)
 
 
 def same(one: Any, other: Any) -> bool:

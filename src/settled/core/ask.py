@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from settled.core.call import Call
     from settled.core.entry import Entry
     from settled.core.model import KeyKind, Owner, Terms
@@ -47,6 +49,10 @@ class Ask:
     despite: frozenset[str] = frozenset()
     alive: frozenset[str] = frozenset()
     """Like calls whose owners were seen to live: they are at work, and this ask is another action."""
+    here: Container[str] = field(default=frozenset(), compare=False)
+    """Operation ids whose askers wait in this process now: a live view."""
+    told: str = ""
+    """A like call outside of runs of which this process was last told that it is in doubt or at work."""
     while_unknown: str = "identity"
     untold: str = "tell"
     entry: Entry | None = field(default=None, compare=False)

@@ -70,7 +70,7 @@ class Entry:
 
     def awaited(self, operation_id: str) -> bool:
         """Whether an asker waits for this call: who asks for a like one meanwhile means another one."""
-        return any(awaited == operation_id for awaited, _ in self.waiting.values())
+        return any(awaited == operation_id for awaited, _ in list(self.waiting.values()))
 
     def tell(self, call: Call) -> None:
         """The asker is given this call's standing without having asked for it."""

@@ -117,7 +117,7 @@ def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
     """
     if ask.terms.effect in HARMLESS:
         return None
-    for operation_id in entry.open:
+    for operation_id in list(entry.open):  # other threads end calls meanwhile
         call = books.by_id(operation_id)
         if call is None or entry.awaited(operation_id) or not (_like(call, ask) and _may_bar(call, ask)):
             continue
@@ -175,7 +175,7 @@ def _not_told_of(books: Books, ask: Ask, entry: Entry) -> Untold | None:
 
 
 def _open_calls(books: Books, entry: Entry) -> Iterable[Call]:
-    calls = (books.by_id(operation_id) for operation_id in entry.open if not entry.awaited(operation_id))
+    calls = (books.by_id(operation_id) for operation_id in list(entry.open) if not entry.awaited(operation_id))
     return [call for call in calls if call is not None]
 
 
@@ -207,7 +207,7 @@ def _outside(books: Books, ask: Ask, now: Moment) -> Match | Barred | Suspect | 
         return None
     calls = [c for c in _unsettled(books, ask) if c.kind is KeyKind.RANDOM and c.operation_id not in ask.despite]
     same = [c for c in calls if c.fingerprint == ask.fingerprint]
-    doubt = next((c for c in same if c.state is State.UNKNOWN or lease_over(c, now)), None)
+    doubt = next((c for c in same if _open_for(c, ask, now)), None) or _told_open(books, ask)
     if doubt is not None:
         return Match(doubt, like=True)
     elsewhere = tuple(c for c in same if c.owner != ask.owner and c.operation_id not in ask.alive)
@@ -215,6 +215,18 @@ def _outside(books: Books, ask: Ask, now: Moment) -> Match | Barred | Suspect | 
         return Suspect(elsewhere)
     unknown = tuple(c for c in calls if c.state is State.UNKNOWN)
     return Barred(unknown) if ask.while_unknown == "any" and unknown else None
+
+
+def _open_for(call: Call, ask: Ask, now: Moment) -> bool:
+    """Whether the call is in doubt, or at work in this process with nobody waiting for it any more."""
+    left = call.owner == ask.owner and call.operation_id not in ask.here
+    return call.state is State.UNKNOWN or lease_over(call, now) or left
+
+
+def _told_open(books: Books, ask: Ask) -> Call | None:
+    """What was told as open and has been settled since answers the next like ask: it is not done again."""
+    call = books.by_id(ask.told) if ask.told and ask.told not in ask.despite else None
+    return call if call is not None and same_arguments(call, ask) else None
 
 
 def _unsettled(books: Books, ask: Ask) -> Sequence[Call]:

@@ -73,6 +73,8 @@ def _of_error(outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool, 
     said = of_signal(error)
     if said is not None:
         return said
+    if isinstance(error, AttemptTimeout):  # ours: it says nothing that the tool could know better
+        return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "attempt_timeout", _text(error))
     try:
         own = _own(error, policy)
     except Exception as failed:  # noqa: BLE001 - the tool's own code, after the effect
@@ -81,8 +83,6 @@ def _of_error(outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool, 
         return own
     if policy.not_executed and isinstance(error, policy.not_executed):
         return Fault(FaultClass.PERMANENT, Evidence.NONE, type(error).__name__, _text(error))
-    if isinstance(error, AttemptTimeout):
-        return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "attempt_timeout", _text(error))
     fault = classify(error, attempt=attempt, doubtful=doubtful, now=wall)
     proves_little = policy.several or isinstance(error, BaseExceptionGroup) or _method(error) in READING
     return _weakened(fault) if proves_little and policy.terms.effect is not Effect.READ else fault

@@ -53,6 +53,8 @@ async def make(life: Life, binding: Binding, floor: Floor) -> Answer:
     hand = Hand(binding, floor)
     if life.ask is None:
         return await drive(life.run(), hand)
+    asker = life.ask.operation_id
+    floor.asking.add(asker)
     task = asyncio.get_running_loop().create_task(_to_the_end(life, hand))
     _under_way.add(task)
     task.add_done_callback(_under_way.discard)
@@ -63,6 +65,8 @@ async def make(life: Life, binding: Binding, floor: Floor) -> Answer:
         hand.abandon(cut=life.policy.terms.effect is Effect.READ)
         task.add_done_callback(_retrieved)
         raise
+    finally:
+        floor.asking.discard(asker)
 
 
 async def _to_the_end(life: Life, hand: Hand) -> Answer:

@@ -72,6 +72,8 @@ class Floor:
         self.journal, self.spill, self.lease = journal, spill, lease
         self.sinks = list(sinks)
         self.presence = Presence()
+        self.asking: set[str] = set()
+        """Ids of asks (and of the calls that they make) whose askers wait here now."""
         self.keeper = Keeper(journal, lease)
         self._lock = threading.Lock()
         self._only_here: deque[Evidence] = deque()
@@ -79,6 +81,7 @@ class Floor:
     def forked(self) -> None:
         """In a forked child: hold no lease and wait for nobody; threads and locks of the parent are not ours."""
         self.presence = Presence()
+        self.asking = set()
         self.keeper.forked()
         self._lock = threading.Lock()
         self._only_here = deque()

@@ -48,13 +48,16 @@ def drive(flow: Flow[T], hand: Hand) -> T:
 
 def make(life: Life, binding: Binding, floor: Floor) -> Answer:
     """Make one call in the calling thread. An interruption leaves what is unfinished to be joined."""
-    hand = Hand(binding, floor)
+    hand, asker = Hand(binding, floor), life.ask.operation_id if life.ask else ""
+    floor.asking.add(asker)
     try:
         return drive(life.run(), hand)
     except BaseException:
         life.abandon()
         hand.cut_off()
         raise
+    finally:
+        floor.asking.discard(asker)
 
 
 class Hand:

@@ -72,6 +72,8 @@ class Oracle:
     known: dict[str, Call] = field(default_factory=dict)
     lives: Callable[[Owner], bool] = lambda _owner: True
     """Whether a process truly lives: a dead one's lease protects nothing."""
+    dead: set[int] = field(default_factory=set)
+    """Processes that died: nobody can ask them whether they had sent."""
     story: list[str] | None = None
     """What happened, line by line, if it is to be told."""
 
@@ -313,10 +315,8 @@ class Oracle:
                 self.object_to(f"I7 {op}: is {call.state}, its log says {state}")
 
     def doubt(self, journal: ShakyJournal) -> None:
-        """Bounded doubt: what is left unknown is truly in doubt, and could not be looked up."""
-        requests = defaultdict(list)
-        for request in self.world.requests:
-            requests[request.operation_id].append(request)
+        """Bounded doubt: what is left unknown could not be looked up, and is tied to a fault that left it in doubt."""
+        requests = {(request.operation_id, request.attempt): request for request in self.world.requests}
         for call in journal.books.calls.values():
             if call.state is State.PROCESSING:
                 self.object_to(f"I3 {call.operation_id}: still processing without an owner")
@@ -324,9 +324,14 @@ class Oracle:
                 continue
             if self._can_be_settled(call):
                 self.object_to(f"doubt {call.operation_id} ({call.tool}): left unknown, though evidence can be had")
-            nested = TOOLS[call.tool].service == "nested"  # its own function may have died in the middle
-            if not nested and not any(_in_doubt(r) for r in requests[call.operation_id]):
-                self.facts["needless unknown"] += 1
+            sent = [requests.get((call.operation_id, attempt.no)) for attempt in call.doubtful]
+            if any(request is not None and _in_doubt(request) for request in sent):
+                continue
+            self.facts["needless unknown"] += 1
+            if not any(attempt.owner.pid in self.dead for attempt in call.doubtful):
+                self.object_to(
+                    f"doubt {call.operation_id} ({call.tool}): left unknown, and no fault of the world made it so"
+                )
 
     def _can_be_settled(self, call: Call) -> bool:
         if call.held:

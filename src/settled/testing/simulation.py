@@ -88,8 +88,13 @@ class Simulation:
 
     def crash(self, process: Process) -> None:
         """A process dies where it stands."""
-        process.alive = False
         self.oracle.facts["crashes"] += 1
+        self.end(process)
+
+    def end(self, process: Process) -> None:
+        """A process is no more."""
+        process.alive = False
+        self.oracle.dead.add(process.owner.pid)
 
     def tell_journal(self, transition: Transition[object]) -> None:
         """A person's verdict: once, and not again if the journal fails."""
@@ -140,7 +145,7 @@ class Simulation:
                     self.clock.skew += dice.choice((-7200.0, -60.0, 60.0, 7200.0))
                 case _:
                     for process in self.processes:
-                        process.alive = False
+                        self.end(process)
                     self.clock.reboot()
 
     def run(self) -> None:
@@ -164,7 +169,7 @@ class Simulation:
         """Everybody has gone; what was sent lands; evidence can be had; each open call is asked again."""
         self.outside.alive = False
         for process in self.processes:
-            process.alive = False
+            self.end(process)
         self.journal.fault_rate, self.journal.down_until = 0.0, 0.0
         self.world.weather, self.world.blind = "calm", 0.0
         self.loop.run(self.loop.now + 100.0)

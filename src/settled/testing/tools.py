@@ -77,10 +77,10 @@ def _tool(name: str, effect: Effect = Effect.WRITE, **options: object) -> ToolSp
     policy.setdefault("timeout", 10.0)
     terms = {k: options.pop(k) for k in list(options) if k in Terms.__slots__}
     probed = bool(policy.get("probe", False))
-    declared = Terms(effect=effect, timeout=policy["timeout"], probed=probed, **terms)  # type: ignore[arg-type]
+    declared = Terms(effect=effect, timeout=policy["timeout"], probed=probed, **terms)  # type: ignore[arg-type]  # names of Terms
     interruptible = not options.get("threaded", False)
     look: Classify = classify
-    full = Policy(terms=declared, classify=look, interruptible=interruptible, **policy)  # type: ignore[arg-type]
+    full = Policy(terms=declared, classify=look, interruptible=interruptible, **policy)  # type: ignore[arg-type]  # names of Policy
     return ToolSpec(name, full, **options)  # type: ignore[arg-type]  # the options are those of ToolSpec
 
 

@@ -9,10 +9,11 @@ from settled.core.budget import Pool
 from settled.core.model import Owner
 from settled.core.progress import Renew
 from settled.errors import JournalError
-from settled.testing.driver import keep_evidence, transact
+from settled.testing.driver import transact
 from settled.testing.loop import Gate, Host
 
 if TYPE_CHECKING:
+    from settled.core.late import Evidence
     from settled.testing.loop import Steps
     from settled.testing.simulation import Simulation
     from settled.testing.tools import ToolSpec
@@ -103,8 +104,18 @@ class Process(Host):
             claims = [(op, epoch, lease if until is None else min(lease, until - now)) for op, epoch, until in held]
             if claims:
                 yield from self._renew(claims)
-            if self.sim.spill and not self.sim.journal.is_down:
-                yield from keep_evidence(self, self.sim.spill.pop(0))
+            if self.sim.spill:
+                yield from self._bring_back(self.sim.spill[0])
+
+    def _bring_back(self, evidence: Evidence) -> Steps[None]:
+        """Put spilled evidence on record; it is forgotten only once it is there."""
+        try:
+            yield from transact(self, evidence)
+        except JournalError:
+            return
+        if evidence in self.sim.spill:
+            self.sim.spill.remove(evidence)
+        self.wake(evidence.operation_id)
 
     def _renew(self, claims: list[tuple[str, int, float]]) -> Steps[None]:
         try:

@@ -27,7 +27,7 @@ MOST_TOGETHER: Final = 256
 class Member:
     """One transition on its way, and whoever waits for it."""
 
-    __slots__ = ("done", "error", "future", "leads", "reply", "transition", "wake")
+    __slots__ = ("done", "error", "future", "handed_on", "leads", "reply", "transition", "wake")
 
     def __init__(self, transition: Transition[Any], future: asyncio.Future[Any] | None = None) -> None:
         self.transition = transition
@@ -36,6 +36,7 @@ class Member:
         self.error: BaseException | None = None
         self.done = False
         self.leads = False
+        self.handed_on = False
         self.wake: threading.Lock | None = None
 
     def fail(self, error: BaseException) -> None:
@@ -79,8 +80,13 @@ class GroupCommit:
     def perform(self, transition: Transition[Any]) -> Any:
         """Have it committed, leading if nobody does; return its reply."""
         member = Member(transition)
-        if self._enter(member) or self._wait(member):
-            self._lead(member)
+        try:
+            if self._enter(member) or self._wait(member):
+                self._lead(member)
+        except BaseException:  # a signal may come at any point: a lead that was taken is never left behind
+            if member.leads:
+                self._hand_on(member)
+            raise
         return member.outcome()
 
     async def aperform(self, transition: Transition[Any]) -> Any:
@@ -97,7 +103,7 @@ class GroupCommit:
                 raise self._closed_error()
             self._queue.append(member)
             if not self._led:
-                self._led = True
+                self._led = member.leads = True
                 return True
             if member.future is None:
                 member.wake = threading.Lock()
@@ -117,8 +123,6 @@ class GroupCommit:
     def _leave(self, member: Member) -> None:
         with self._mutex, suppress(ValueError):
             self._queue.remove(member)
-        if member.leads:
-            self._hand_on()
 
     # --- the leader ---
 
@@ -127,7 +131,7 @@ class GroupCommit:
             while not own.done:
                 self._serve()
         finally:
-            self._hand_on()
+            self._hand_on(own)
 
     def _serve(self) -> None:
         with self._mutex:
@@ -145,9 +149,13 @@ class GroupCommit:
             self._leader = None
             _tell(batch)
 
-    def _hand_on(self) -> None:
-        """Give the lead to who waits for it first."""
+    def _hand_on(self, own: Member | None = None) -> None:
+        """Give the lead to who waits for it first; what ``own`` had it gives once."""
         with self._mutex:
+            if own is not None:
+                if own.handed_on:
+                    return
+                own.handed_on = True
             if self._batons:
                 self._batons.popleft().release()
                 return

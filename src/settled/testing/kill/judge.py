@@ -158,8 +158,10 @@ def _truth(action: Action, end: Scene) -> list[str]:
     values, told = end.effects.get(order, []), [t for t in end.told if t.order == order]
     if action.tool not in ("look", "put") and len(values) > 1:
         problems.append(f"{order}: done {len(values)} times")
-    if action.tool not in ("look", "put") and len(end.records.get(order, [])) > 1:
-        problems.append(f"{order}: on record {len(end.records[order])} times")
+    # What was proved not done may be asked for anew in other words, and stays on record beside it.
+    standing = [r for r in end.records.get(order, []) if r.state not in (State.NOT_DONE, State.PARKED)]
+    if action.tool not in ("look", "put") and len(standing) > 1:
+        problems.append(f"{order}: on record {len(standing)} times")
     for each in told:
         if each.status == "succeeded" and not values:
             problems.append(f"{order}: told succeeded, and it never happened")
