@@ -169,7 +169,9 @@ class Simulation:
         """Everybody has gone; what was sent lands; evidence can be had; each open call is asked again."""
         self.outside.alive = False
         for process in self.processes:
-            self.end(process)
+            if process.here:
+                self.end(process)  # in the middle of a call
+            process.alive = False
         self.journal.fault_rate, self.journal.down_until = 0.0, 0.0
         self.world.weather, self.world.blind = "calm", 0.0
         self.loop.run(self.loop.now + 100.0)
