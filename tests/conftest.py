@@ -12,7 +12,7 @@ settings.register_profile("ci", deadline=None, derandomize=True, database=None, 
 settings.register_profile("dev", deadline=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
-# Where the run was started in the background an interrupt is ignored, and every process started here would inherit that.
+# Where the run was started in the background an interrupt is ignored, and every process started here would be deaf too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 UNDONE = pytest.StashKey[list[str]]()

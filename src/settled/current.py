@@ -27,6 +27,8 @@ class CurrentCall:
     """For probes: the recorded arguments, redacted where the tool says so."""
     first_sent: float | None = None
     """For probes: when the first attempt was put on record, seconds since the epoch."""
+    around: frozenset[str] = frozenset()
+    """Operation ids of this call and of those that it is made inside of."""
     entry: Entry = field(default_factory=Entry, compare=False, repr=False)
 
     @property

@@ -18,6 +18,8 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field, PrivateAttr, SecretStr
 
 import settled
+from settled.api import secrets
+from settled.core.model import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -582,3 +584,57 @@ def test_a_conflict_carries_no_value(guard: settled.Guard) -> None:
     act.options(key="k").call(1)
     conflict = act.options(key="k").call(2)
     assert (conflict.status, conflict.value, conflict.value_available) == ("conflict", None, False)
+
+
+def test_a_call_that_asks_for_itself_is_told_so(guard: settled.Guard) -> None:
+    inner: list[settled.Result[Any]] = []
+
+    @guard.tool(effect="write", key="k:{n}")
+    def act(n: int) -> str:
+        inner.append(act.call(n))
+        return "done"
+
+    assert act(1) == "done"
+    assert (inner[0].status, inner[0].reason) == ("in_progress", "re_entrant")
+
+
+def test_an_owner_that_cannot_be_seen_is_waited_for(guard: settled.Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+    @guard.tool(effect="write")
+    def act() -> str:
+        raise AssertionError("must not run")
+
+    elsewhere = settled.Guard(guard.journal)
+    away = elsewhere.tool(effect="write", name="act")(lambda: time.sleep(0.5) or "there")
+    monkeypatch.setattr("settled.api.asking.host.this_process", lambda: Owner("pod-1", "boot", "ns-1", 7, "1"))
+    working = threading.Thread(target=away.call)
+    working.start()
+    time.sleep(0.2)
+    monkeypatch.undo()
+    result = act.options(wait=0.1).call()
+    assert (result.status, result.replayed) == ("in_progress", True)
+    working.join()
+
+
+def test_long_messages_are_cleaned_in_no_time() -> None:
+    began = time.process_time()
+    text = secrets.clean("x" * 200_000 + " password=hunter2")
+    assert time.process_time() - began < 5
+    assert len(text) <= secrets.LONGEST + 1
+    assert secrets.clean("MY_API_KEY=abcdef and Bearer abcdefghij") == "MY_API_KEY=[redacted] and Bearer [redacted]"
+
+
+@pytest.mark.parametrize("key", ["", b"", []])
+def test_an_empty_key_is_no_encryption_that_nobody_asked_for(key: Any) -> None:
+    with pytest.raises(settled.DeclarationError, match="encryption_key is empty"):
+        settled.Guard("memory://", encryption_key=key)
+
+
+@pytest.mark.parametrize("options", [{"retry": 3}, {"breaker": 3}, {"verify": 3}, {"refresh": 3}, {"identity": ()}])
+def test_options_of_the_wrong_kind_are_refused(guard: settled.Guard, options: dict[str, Any]) -> None:
+    with pytest.raises(settled.DeclarationError):
+        guard.tool(effect="write", **options)(lambda: None)
+
+
+def test_options_for_a_journal_that_is_open_are_refused(guard: settled.Guard) -> None:
+    with pytest.raises(settled.DeclarationError, match="must_exist"):
+        settled.Guard(guard.journal, must_exist=True)

@@ -98,6 +98,7 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         sibling=options.sibling,
         by_model=options.by_model,
         despite=options.despite,
+        around=inside.around if (inside := current.get()) else frozenset(),
         here=guard.floor.asking,
         told=guard.told_open.get(told_as(tool.name, mark), "") if kind is KeyKind.RANDOM else "",
         while_unknown=declared.while_unknown,

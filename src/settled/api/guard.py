@@ -211,9 +211,10 @@ class Guard:
 
     def bind(self, name: str, arguments: Given, *, step: str | None = None) -> BoundCall[Any] | Result[Any]:
         """Return the call that a model asks for; or the result that says why there is none."""
-        tool = self.tools.get(name)
+        tool = self.tools.get(name) if isinstance(name, str) else None
         if tool is None:
-            return making.unknown_tool(self, name)
+            return making.unknown_tool(self, str(name))
+        step = None if step is None else str(step)
         try:
             given = dict(arguments) if isinstance(arguments, Mapping) else numbers(parse_object(arguments))
         except InvalidJson as error:
@@ -366,6 +367,9 @@ if hasattr(os, "register_at_fork"):
 def _opened(journal: str | Journal | None, **options: Any) -> tuple[Journal, SpillFile]:
     if journal is None or isinstance(journal, str):
         return open_journal(journal, **options)
+    given = sorted(name for name, value in options.items() if value)
+    if given:
+        raise DeclarationError(f"{', '.join(given)}: give this to the journal itself, since it is open already")
     return journal, getattr(journal, "spill", None) or MemorySpill()
 
 

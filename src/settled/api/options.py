@@ -12,6 +12,7 @@ from settled.core.keys import KEY_FORMATS, template_roots
 from settled.core.loosening import Rules, nearest
 from settled.core.model import Effect, Terms
 from settled.core.policy import Policy
+from settled.core.threshold import BreakerPolicy
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from settled.api.schema import Schema
     from settled.core.policy import Classify
-    from settled.core.threshold import BreakerPolicy
 
 EffectName = Literal["read", "idempotent", "deduplicated", "write"]
 Defaulted = Literal["default"]
@@ -83,7 +83,8 @@ class ToolOptions(TypedDict, total=False):
         max_attempt_lifetime: after this an attempt of a lost process counts as over.
         not_executed: the tool's exceptions that prove that nothing happened.
         timeout: of one attempt. Async tools: 60; sync tools: none, and with one they run in a thread that the caller
-            can leave.
+            can leave. An async tool that works in threads (``asyncio.to_thread``) goes on there when it is cut off,
+            unseen: declare it as a plain function instead.
         attempts: of one series (one asker), 3 by default.
         retry: a ``Backoff``: full jitter from 0.1 s, from 1 s if throttled, up to 20 s by default.
         breaker: a ``BreakerPolicy``; adaptive by default, ``None`` for none.
@@ -166,6 +167,7 @@ class Checked:
         self._check_names(schema)
         self._check_key(schema)
         self._check_looks()
+        self._check_kinds()
         self.policy = self._policy(is_async=is_async)
 
     def _refuse(self, what: str) -> DeclarationError:
@@ -249,10 +251,23 @@ class Checked:
     def _check_looks(self) -> None:
         o = self.options
         for option, function in (("verify", o.verify), ("classify", o.classify), ("key", o.key)):
+            if function is not None and not callable(function) and option != "key":
+                raise self._refuse(f"{option} must be a function, not {function!r}")
             if inspect.iscoroutinefunction(function):
                 raise self._refuse(
                     f"{option} must be a plain function: it looks at what is there, and waits for nothing"
                 )
+
+    def _check_kinds(self) -> None:
+        o = self.options
+        if not isinstance(o.retry, Backoff):
+            raise self._refuse(f"retry must be a settled.Backoff, not {o.retry!r}")
+        if o.refresh is not None and not callable(o.refresh):
+            raise self._refuse(f"refresh must be a function, not {o.refresh!r}")
+        if o.breaker is not None and o.breaker != "default" and not isinstance(o.breaker, BreakerPolicy):
+            raise self._refuse(f"breaker must be a settled.BreakerPolicy or None, not {o.breaker!r}")
+        if o.identity is not None and not o.identity:
+            raise self._refuse("identity=() would make all calls of this tool the same one; None means all arguments")
 
     def _check_key(self, schema: Schema) -> None:
         key = self.options.key

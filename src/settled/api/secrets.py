@@ -16,7 +16,12 @@ _WORDS = (
 _PATTERNS = (
     (re.compile(r"(?i)\b(bearer|basic|digest|token)\s+[A-Za-z0-9._~+/=-]{6,}"), r"\1 " + REDACTED),
     (re.compile(r"(?i)(://)[^/\s:@]*:[^/\s@]+@"), r"\1" + REDACTED + "@"),
-    (re.compile(rf"(?i)([\w-]*{_WORDS}[\w-]*[\"']?\s*[:=]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&}}\])]+)"), r"\1" + REDACTED),
+    (
+        re.compile(
+            rf"(?i)(?<![\w-])([\w-]{{0,40}}?{_WORDS}[\w-]{{0,40}}[\"']?\s*[:=]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&}}\])]+)"
+        ),
+        r"\1" + REDACTED,
+    ),
 )
 LONGEST = 2000
 """Characters of a message that are kept."""
@@ -77,7 +82,7 @@ def clean(message: str, secrets: Iterable[str] = ()) -> str:
     """Return a message fit to be kept and shown: without secrets, without control characters, bounded."""
     for secret in sorted(secrets, key=len, reverse=True):
         message = message.replace(secret, REDACTED)
+    message = message if len(message) <= LONGEST else message[:LONGEST] + "…"
     for pattern, replacement in _PATTERNS:
         message = pattern.sub(replacement, message)
-    message = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in message)
-    return message if len(message) <= LONGEST else message[:LONGEST] + "…"
+    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in message)

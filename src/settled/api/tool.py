@@ -33,7 +33,7 @@ class Tool(Generic[P, T]):
         self.schema = Schema(function, self.name)
         self.checked = Checked(options, self.schema, is_async=self.is_async)
         self.guard: Guard | None = None
-        functools.update_wrapper(self, function)  # type: ignore[arg-type]  # it takes any callable
+        functools.update_wrapper(self, function, updated=())  # type: ignore[arg-type]  # it takes any callable
 
     @property
     def attached(self) -> Guard:

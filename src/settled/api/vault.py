@@ -18,7 +18,9 @@ class Vault:
     """Locks what goes to the journal. Without a key it keeps data as it is, and redacts arguments."""
 
     def __init__(self, key: str | bytes | Sequence[str | bytes] | None) -> None:
-        self._fernet = _fernet(key) if key else None
+        if key is not None and not key:
+            raise DeclarationError("encryption_key is empty: leave it out, or give a key")
+        self._fernet = _fernet(key) if key is not None else None
 
     @property
     def encrypts(self) -> bool:

@@ -49,6 +49,8 @@ class Ask:
     despite: frozenset[str] = frozenset()
     alive: frozenset[str] = frozenset()
     """Like calls whose owners were seen to live: they are at work, and this ask is another action."""
+    around: frozenset[str] = frozenset()
+    """Operation ids of the calls that this one is made inside of."""
     here: Container[str] = field(default=frozenset(), compare=False)
     """Operation ids whose askers wait in this process now: a live view."""
     told: str = ""

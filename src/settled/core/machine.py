@@ -31,7 +31,7 @@ from settled.core.model import Evidence as Proof
 from settled.core.model import Fault, FaultClass
 from settled.core.series import Series
 from settled.core.settling import Adopt
-from settled.core.states import State
+from settled.core.states import UNSETTLED, State
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
@@ -131,6 +131,8 @@ class Life(Series):
     def _busy(self, claim: Claim, call: Call) -> Flow[Answer | Claim]:
         """Wait for a live owner: as long as need be in this process, up to ``wait`` for another one."""
         pause, patience = POLL[0], self.limits.wait
+        if call.operation_id in claim.ask.around:
+            return replace(from_record(call), reason="re_entrant")  # it would wait for itself
         while True:
             following = replace(claim, pinned=call.operation_id, joined=call.claim)
             if (yield from self._bury(call)):
@@ -147,13 +149,16 @@ class Life(Series):
                 return from_record(reply.call)
             call = reply.call
 
-    def _bury(self, call: Call) -> Flow[bool]:
-        """Take a call from an owner that is seen dead; its lease need not be waited out."""
+    def _bury(self, call: Call) -> Flow[bool | None]:
+        """Take a call from an owner that is seen dead; its lease need not be waited out.
+
+        Returns whether it was; ``None`` if it cannot be told from here.
+        """
         owners = expect((yield from self.do(CheckOwners((call.owner,)))), Owners)
-        if owners.alive != (False,):
-            return False
-        yield from self.transact(Adopt(call.operation_id, dead=call.epoch))
-        return True
+        [alive] = owners.alive
+        if alive is False:
+            yield from self.transact(Adopt(call.operation_id, dead=call.epoch))
+        return None if alive is None else not alive
 
     def _doubtful(self, claim: Claim, call: Call) -> Flow[Answer | Claim]:
         """Settle first; then let the record answer, or run again what may be repeated."""
@@ -173,10 +178,25 @@ class Life(Series):
         changed = any(call.state is not State.UNKNOWN for call in settled)
         return claim if changed else rejected("unknown_before", calls=settled)
 
-    def _suspect(self, claim: Claim, calls: tuple[Call, ...]) -> Flow[Claim]:
+    def _suspect(self, claim: Claim, calls: tuple[Call, ...]) -> Flow[Answer | Claim]:
         """Like calls of live processes are other actions; those of dead ones are in doubt, and bar this one."""
         alive = set(claim.ask.alive)
         for call in calls:
-            if not (yield from self._bury(call)):
+            dead = yield from self._bury(call)
+            seen = (yield from self._watch(call)) if dead is None else call
+            if seen is None:
+                return from_record(call)
+            if dead is False or seen.state not in UNSETTLED:
                 alive.add(call.operation_id)
         return replace(claim, ask=replace(claim.ask, alive=frozenset(alive)))
+
+    def _watch(self, call: Call) -> Flow[Call | None]:
+        """Wait for a call whose owner cannot be seen: it ends, or its lease does. ``None``: neither, so far."""
+        pause, patience = POLL[0], self.cut(self.limits.wait)
+        while patience > 0:
+            yield from self.do(AwaitCall(call.operation_id, pause, pause))
+            patience, pause = patience - pause, min(POLL[1], 2 * pause)
+            seen = yield from self.transact(Adopt(call.operation_id))
+            if seen is None or seen.state is not State.PROCESSING:
+                return seen or call
+        return None

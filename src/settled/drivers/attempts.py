@@ -29,7 +29,10 @@ def current_call(command: Invoke, binding: Binding) -> CurrentCall:
     entry = Entry(no=no)
     if call is None:
         return CurrentCall("", no, deadline=command.deadline, entry=entry)
-    return CurrentCall(binding.key_for_tool(call.key), no, call.operation_id, command.deadline, entry=entry)
+    outer = current.get()
+    around = (outer.around if outer else frozenset()) | {call.operation_id}
+    key = binding.key_for_tool(call.key)
+    return CurrentCall(key, no, call.operation_id, command.deadline, around=around, entry=entry)
 
 
 def run_here(command: Invoke, binding: Binding, floor: Floor) -> Ended:
