@@ -120,7 +120,8 @@ def test_an_equal_fingerprint_in_doubt_bars() -> None:
 
 def test_the_doubt_that_bars_is_found_behind_others() -> None:
     at_work, doubt = random("op_0", S.PROCESSING, owner=OTHER), random("op_1")
-    assert found(outside(), random("op_x", fingerprint="1:x"), at_work, doubt) == like(doubt)
+    here = frozenset({"op_0"})
+    assert found(outside(here=here), random("op_x", fingerprint="1:x"), at_work, doubt) == like(doubt)
 
 
 def test_what_may_be_done_twice_is_not_barred_outside_of_runs() -> None:
@@ -142,10 +143,25 @@ def test_any_doubt_of_the_tool_bars_where_it_says_so() -> None:
 def test_an_equal_call_at_work_elsewhere_is_suspect() -> None:
     at_work = random(state=S.PROCESSING, owner=ME)
     assert found(outside(), at_work) == Suspect((at_work,))
-    assert found(outside(owner=ME), at_work) is None  # of this very process: another action
+    of_mine = outside(owner=ME, here=frozenset({"op_1"}))
+    assert found(of_mine, at_work) is None  # its asker waits in this very process: another action
+    assert found(outside(owner=ME), at_work) == like(at_work)  # nobody waits for it any more
     assert found(outside(alive=frozenset({"op_1"})), at_work) is None
     assert found(outside(), random(state=S.PROCESSING, fingerprint="1:x")) is None
     assert found(outside(), at_work, seconds=30) == like(at_work)  # its lease is over: in doubt
+
+
+def test_what_was_told_as_open_and_settled_since_answers_the_next_like_ask() -> None:
+    done = random(state=S.SUCCEEDED)
+    assert found(outside(told="op_1"), done) == like(done)
+    assert found(outside(told="op_gone"), done) is None
+    assert found(outside(told="op_1", despite=frozenset({"op_1"})), done) is None
+    for change in ({"fingerprint": "1:x"}, {"tool": "refund"}):
+        assert found(outside(told="op_1", **change), done) is None
+    doubt = random("op_2")
+    assert found(outside(told="op_1"), done, doubt) == like(doubt)  # what is in doubt now goes first
+    at_work = random("op_3", S.PROCESSING, owner=ME)
+    assert found(outside(told="op_1"), at_work, done) == like(done)
 
 
 # --- what this asker was told before ------------------------------------------------------
@@ -517,6 +533,15 @@ def test_the_second_sibling_keeps_its_words_whatever_the_first_says() -> None:
     one, two = made("op_1", words="1:a"), made("op_2", n=2, words="1:b")
     swapped = siblings(again(), {"words": "1:b"}, {"words": "1:a"})
     assert reserved(swapped, one, two) == {"op_2": FIRST, "op_1": SECOND}
+
+
+def test_siblings_in_the_same_words_are_matched_before_reworded_ones() -> None:
+    one, two = made("op_1", words="1:a"), made("op_2", n=2, words="1:b")
+    reworded_first = siblings(again(), {"words": "1:new"}, {"words": "1:a"})
+    assert reserved(reworded_first, one, two) == {"op_1": SECOND, "op_2": FIRST}
+    undone = made("op_1", S.NOT_DONE, words="1:a")
+    other = siblings(again(), {"words": "1:a"}, {"words": "1:new"})
+    assert reserved(other, undone, two) == {"op_2": FIRST}
 
 
 def test_steps_are_matched_before_likeness() -> None:
