@@ -2,166 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from settled.core import codec
-from settled.core.backoff import Backoff
 from settled.core.budget import RetryBudget
 from settled.core.claim import Claim
 from settled.core.commands import (
-    Admit,
-    Admitted,
     AwaitCall,
-    CheckOwners,
-    Command,
     Ended,
-    Event,
-    Granted,
     Invoke,
-    Owners,
-    Probe,
-    Probed,
-    Raised,
     Refresh,
     Refund,
-    Reply,
     Report,
-    Returned,
     Shut,
     Sleep,
     Spend,
     Spill,
     Tell,
     Transact,
-    Woke,
 )
-from settled.core.machine import Life
-from settled.core.model import Effect, Evidence, Fault, FaultClass, Standing, Terms
-from settled.core.policy import Limits, Policy
+from settled.core.model import Effect, Evidence, Fault, FaultClass, Standing
+from settled.core.policy import Limits
 from settled.core.progress import Begin, Charge, Close, End
 from settled.core.runs import EnterRun
 from settled.core.states import State
 from settled.errors import JournalError, NotExecuted, PartlyDone
-from tests.core.build import Clock, ask, at, attempt, call, journal
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from settled.core.answer import Answer
-    from settled.core.ask import Ask
-    from settled.journals.memory import MemoryJournal
-
-LOST = ConnectionResetError("reset")
-REFUSED = NotExecuted("no")
-BUSY = NotExecuted("busy", retryable=True)
-ENDLESS = 1000
-"""Commands: no story told here needs so many."""
-SAID_NO = Probed(happened=False, began=at(0), ended=at(0), at=0.0)
-SAID_YES = Probed(happened=True, began=at(0), ended=at(0), at=0.0, data=codec.dumps("found"))
-SAID_NOTHING = Probed(happened=None, began=at(0), ended=at(0), at=0.0)
-
-
-@dataclass
-class Script:
-    """A driver that answers from lists: what the tool does, what the probe says, what breakers and pools say."""
-
-    journal: MemoryJournal
-    outcomes: Sequence[Any] = ()
-    probes: Sequence[Probed] = ()
-    shut: dict[int, Shut] = field(default_factory=dict)
-    refusals: dict[int, str] = field(default_factory=dict)
-    broken: set[str] = field(default_factory=set)
-    alive: bool | None = True
-    over: bool = True
-    abandon_at: str = ""
-    took: float = 0.0
-    now: float = 0.0
-    sent: list[Command] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def drive(self, life: Life) -> Answer:
-        """Run the life to its answer."""
-        flow = life.run()
-        try:
-            command = next(flow)
-            while True:
-                try:
-                    event = self.perform(command)
-                except JournalError as error:
-                    command = flow.throw(error)
-                else:
-                    command = flow.send(event)
-        except StopIteration as stop:
-            answer: Answer = stop.value
-            return answer
-
-    def perform(self, command: Command) -> Event:
-        """Answer one command."""
-        self.sent.append(command)
-        assert len(self.sent) < ENDLESS, "the machine goes on for ever"
-        name = type(command).__name__
-        nth = self.counts[name] = self.counts.get(name, 0) + 1
-        match command:
-            case Transact(transition):
-                kind = type(transition).__name__
-                if kind in self.broken:
-                    raise JournalError(kind)
-                self.now += self.took
-                return Reply(self.journal.perform(transition), self.now)
-            case Admit():
-                return self.shut.get(nth) or Admitted(self.now)
-            case Spend():
-                return Granted(self.refusals.get(nth, ""), self.now)
-            case Invoke():
-                return self._invoke(nth)
-            case Probe():
-                probed = self.probes[min(nth, len(self.probes)) - 1]
-                moment = self.journal.now()
-                return replace(probed, began=moment, ended=moment, at=self.now)
-            case CheckOwners(owners):
-                return Owners((self.alive,) * len(owners), self.journal.now(), self.now)
-            case Sleep(seconds) | AwaitCall(_, seconds):
-                self._pass(seconds)
-                return Woke(self.now, abandoned=self.abandon_at == name)
-            case _:
-                return Woke(self.now)
-
-    def _pass(self, seconds: float) -> None:
-        self.now += seconds
-        clock: Any = self.journal._clock
-        clock.moment = clock.moment.plus(seconds)
-
-    def _invoke(self, nth: int) -> Ended:
-        outcome = self.outcomes[min(nth, len(self.outcomes)) - 1]
-        made = (
-            Raised(outcome, data=b"part" if isinstance(outcome, PartlyDone) else None)
-            if isinstance(outcome, BaseException)
-            else Returned(outcome, codec.dumps(outcome))
-        )
-        return Ended(made, self.over, 0.5, self.now, abandoned=self.abandon_at == "Invoke")
-
-    def names(self) -> list[str]:
-        """The commands that went out, in order."""
-        return [type(c.transition).__name__ if isinstance(c, Transact) else type(c).__name__ for c in self.sent]
-
-
-def policy(**changes: Any) -> Policy:
-    terms = {k: changes.pop(k) for k in ("effect", "lifetime", "remote_retention") if k in changes}
-    return Policy(terms=replace(Terms(), **terms), backoff=Backoff(base=1.0, throttled_base=2.0), **changes)
-
-
-def life(policy: Policy, *, record: bool = True, limits: Limits | None = None, **changes: Any) -> Life:
-    asked: Ask | None = ask(terms={}, key="new", lease=30.0, **changes) if record else None
-    asked = replace(asked, terms=policy.terms) if asked else None
-    return Life(asked, policy, limits or Limits(wait=5.0), 0.0)
-
-
-def drive(script: Script, made: Life) -> Answer:
-    return script.drive(made)
-
+from tests.core.build import at, attempt, call, journal
+from tests.core.script import BUSY, LOST, REFUSED, SAID_NO, SAID_NOTHING, SAID_YES, Script, drive, life, policy
 
 # --- one attempt --------------------------------------------------------------------------
 
@@ -563,6 +433,3 @@ def test_the_transitions_carry_what_the_machine_knows() -> None:
     assert isinstance(last, End)
     assert (last.no, last.go_on, last.fault, last.result) == (2, False, None, codec.dumps("value"))
     assert not [t for t in sent if isinstance(t, Close)]
-
-
-__all__ = ["Clock"]
