@@ -117,11 +117,12 @@ def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
     """
     if ask.terms.effect in HARMLESS:
         return None
-    for operation_id in list(entry.open):  # other threads end calls meanwhile
+    for operation_id in (*entry.open, *entry.listed):  # a copy: other threads end calls meanwhile
         call = books.by_id(operation_id)
         if call is None or entry.awaited(operation_id) or not (_like(call, ask) and _may_bar(call, ask)):
             continue
-        if call.state is State.PROCESSING or entry.untold(call):  # to be told that it is in flight ends nothing
+        told = not entry.untold(call) and not entry.unread(call, ask.message)
+        if call.state is State.PROCESSING or not told:  # to be told that it is in flight ends nothing
             return Match(call, like=True)
     return None
 
