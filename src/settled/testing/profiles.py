@@ -8,6 +8,10 @@ from settled.core.budget import RetryBudget
 from settled.testing.plans import VARIATIONS
 from settled.testing.tools import TOOLS
 
+SHORT_LIVED = ("ping", "page")
+"""Their records expire within a world; a run that goes on after that has been told so and knows no more."""
+LASTING = tuple(name for name in TOOLS if name not in SHORT_LIVED)
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -15,7 +19,7 @@ class Profile:
 
     name: str = "plain"
     weather: str = "plain"
-    tools: tuple[str, ...] = tuple(TOOLS)
+    tools: tuple[str, ...] = LASTING
     crash: float = 0.0
     pause: float = 0.0
     cancel: float = 0.0
@@ -45,7 +49,7 @@ class Profile:
 
 
 _BUDGETS = (None, RetryBudget(total=3), RetryBudget(total=6, per_tool={"pay": 1}))
-_NO_CLOCKED = tuple(name for name in TOOLS if name not in ("legacy", "pay"))
+_NO_CLOCKED = tuple(name for name in LASTING if name not in ("legacy", "pay"))
 """Without the tools whose declared times a pause would break: what a process that hangs then does late is theirs."""
 PROFILES = {
     profile.name: profile

@@ -13,6 +13,7 @@ from settled.testing.nested import inside
 from settled.testing.oracle import Oracle
 from settled.testing.people import QUERY, now_and_then, person, reconcile
 from settled.testing.plans import Intent, Words
+from settled.testing.profiles import SHORT_LIVED
 from settled.testing.shaky import ShakyJournal
 from settled.testing.tools import TOOLS
 from settled.testing.workers import Process
@@ -128,7 +129,7 @@ class Simulation:
         if kind == "business":
             what = "w1" if dice.random() < 0.8 else "w2"
             return Loner(self, Intent(TOOLS["order"], f"shared{no // 2}", what))
-        tool = TOOLS[dice.choice([name for name in self.profile.tools if not TOOLS[name].business])]
+        tool = TOOLS[dice.choice([*(n for n in self.profile.tools if not TOOLS[n].business), *SHORT_LIVED])]
         return Loner(self, Intent(tool, f"lone{no}", "w"), step=f"step{no}" if kind == "step" else "")
 
     def _misfortunes(self) -> Steps[None]:

@@ -99,6 +99,8 @@ _ALL = (
     _tool("mail", identity=True, lifetime=20.0),
     _tool("post"),
     _tool("launch", probe=True, lifetime=20.0, untold="block"),
-    _tool("note", declared=False, timeout=None, threaded=True, retention=150.0),
+    _tool("note", declared=False, timeout=None, threaded=True),
+    _tool("ping", Effect.IDEMPOTENT, retention=60.0),
+    _tool("page", probe=True, lifetime=20.0, retention=60.0),
 )
 TOOLS = {tool.name: tool for tool in _ALL}
