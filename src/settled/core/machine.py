@@ -61,7 +61,7 @@ class Life(Series):
         state = None
         try:
             answer = yield from self._recorded(self.ask)
-            state = answer.call.state if answer.call and not self.abandoned else None
+            state = None if self.abandoned else _given(answer)
         finally:
             self._leave(state)
         return replace(answer, like=True) if self.like and answer.call is not None else answer
@@ -200,3 +200,10 @@ class Life(Series):
             if seen is None or seen.state is not State.PROCESSING:
                 return seen or call
         return None
+
+
+def _given(answer: Answer) -> State | None:
+    """Return the outcome that an asker was given; a success is one also where the journal could not take it."""
+    if answer.call is None:
+        return None
+    return State.SUCCEEDED if answer.status == "succeeded" else answer.call.state
