@@ -204,8 +204,8 @@ class Errand:
     def _spot(self, intent: Intent, name: str, pos: int, size: int) -> Spot:
         if self.bare:
             return Spot()
-        same = self.by_model and (self.tries == 1 or self.variation in ("same", "resume"))
-        message = f"{self.turn}/{'' if same else self.tries}{name}"
+        again = self.tries > 1 and not (self.variation in ("same", "resume") and name.endswith(".0"))
+        message = f"{self.turn}/{self.tries if again or not self.by_model else ''}{name}"
         if self.by_model:
             return Spot(f"{message}/{pos}", message, f"{message}\x1f{pos}")
         step = f"s{self.plan.index(intent)}" if self.steps_given else ""

@@ -262,6 +262,7 @@ class Hand:
         """The tool's function: it sends its request and waits for the answer, for ever if need be."""
         yield from self.process.stumble(self.sim.dithering(self.tool))
         if left.stopped:
+            self.sim.oracle.cut.add((command.call.operation_id if command.call else "", command.no))
             return
         if self.tool.service == "nested":
             yield from self._nested(command, left, gate)

@@ -85,7 +85,9 @@ class Mind:
 
     def recognise(self, known: Call) -> None:
         """See in a list of earlier calls what oneself has meant by them."""
-        if known.operation_id in self.credit:
+        holder = self.credit.get(known.operation_id)
+        if holder is not None:
+            self.outcome[id(holder)] = STATUS_OF[known.state]  # news of what was asked for before
             return
         meant = self.sim.truth_of(known)
         for intent in self.plan:

@@ -74,6 +74,8 @@ class Oracle:
     known: dict[str, Call] = field(default_factory=dict)
     lives: Callable[[Owner], bool] = lambda _owner: True
     """Whether a process truly lives: a dead one's lease protects nothing."""
+    cut: set[tuple[str, int]] = field(default_factory=set)
+    """Call and attempt that its caller left before it had sent: only the transport could have told."""
     dead: set[int] = field(default_factory=set)
     """Processes that died: nobody can ask them whether they had sent."""
     story: list[str] | None = None
@@ -332,7 +334,8 @@ class Oracle:
             if TOOLS[call.tool].service == "nested":
                 continue  # it sends nothing itself; what it calls is looked at on its own
             self.facts["needless unknown"] += 1
-            if not any(attempt.owner.pid in self.dead for attempt in call.doubtful):
+            cut = any((call.operation_id, attempt.no) in self.cut for attempt in call.doubtful)
+            if not cut and not any(attempt.owner.pid in self.dead for attempt in call.doubtful):
                 self.object_to(
                     f"doubt {call.operation_id} ({call.tool}): left unknown, and no fault of the world made it so"
                 )

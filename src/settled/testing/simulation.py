@@ -180,7 +180,7 @@ class Simulation:
             janitor = self.new_process(space)
             janitor.steady = True
             self.loop.start(self._tidy(janitor), janitor)
-            self.loop.run(self.loop.now + 200.0)
+            self.loop.run(self.loop.now + 600.0)
         self.oracle.judge(self.journal)
         for errand in self.errands:
             if errand.budget is not None:
