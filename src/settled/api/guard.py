@@ -211,7 +211,7 @@ class Guard:
 
     def bind(self, name: str, arguments: Given, *, step: str | None = None) -> BoundCall[Any] | Result[Any]:
         """Return the call that a model asks for; or the result that says why there is none."""
-        tool = self.tools.get(name) if isinstance(name, str) else None
+        tool = self.tools.get(str(name))  # a model may send anything for a name
         if tool is None:
             return making.unknown_tool(self, str(name))
         step = None if step is None else str(step)
