@@ -117,13 +117,13 @@ class End:
             return FencedOut(None)
         attempt = attempt_of(call, self.no)
         told = attempt is not None and attempt.ended is not None and attempt.epoch == self.epoch
-        if attempt is not None and told and attempt.standing is standing_of(self.fault):
+        at_work = call.state is State.PROCESSING and not rules.fenced(call, self.epoch)
+        if attempt is not None and told and (not at_work or self.go_on) and attempt.standing is standing_of(self.fault):
             return call  # recorded before; the answer was lost
-        if told:
+        if not at_work:
             return FencedOut(self._late().apply(books, now))
-        if rules.fenced(call, self.epoch) or call.state is not State.PROCESSING:
-            return FencedOut(self._late().apply(books, now))
-        ended = self._ended(call, now)
+        late_first = told and self.fault is not None  # its late answer was faster, and knows as much
+        ended = call if late_first else self._ended(call, now)
         event = self._event(ended, now)
         changed, row = evolve(call, event, now, detail=self._detail(), **self._changes(ended, event, now))
         books.put(changed, row)
