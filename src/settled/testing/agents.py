@@ -148,6 +148,7 @@ class Errand:
         for intention, count in (self.before + self.meant).items():
             self.sim.oracle.intended[intention] = count
         mind = self.memory.copy() if self.variation == "resume" and self.memory else Mind(self.sim, self.plan)
+        mind.first = self.tries == 1
         return mind, self.messages
 
     def _remember(self) -> None:
@@ -169,7 +170,7 @@ class Errand:
                 return True
             asks = []
             for pos, intent in enumerate(left):
-                spot = self._spot(intent, f"m{index}.{round_no}", pos, len(left))
+                spot = self._spot(intent, f"m{index}.{round_no}", pos, len(left), place.run_entry, first=mind.first)
                 ask = make_ask(process, intent, self._words(mind, intent), place, spot)
                 asks.append(replace(ask, despite=despite.get(id(intent), frozenset())))
             answers = yield from self._at_once(process, place, left, asks)
@@ -197,15 +198,16 @@ class Errand:
     def _words(self, mind: Mind, intent: Intent) -> Words:
         """Once said, or seen to have been said, an intent keeps its words for this entry."""
         if id(intent) not in mind.words:
-            variation = "same" if self.tries == 1 else self.variation
+            variation = "same" if mind.first else self.variation
             mind.words[id(intent)] = in_words(self.sim.dice, intent, variation)
         return mind.words[id(intent)]
 
-    def _spot(self, intent: Intent, name: str, pos: int, size: int) -> Spot:
+    def _spot(self, intent: Intent, name: str, pos: int, size: int, entry: int, *, first: bool) -> Spot:
         if self.bare:
             return Spot()
-        again = self.tries > 1 and not (self.variation in ("same", "resume") and name.endswith(".0"))
-        message = f"{self.turn}/{self.tries if again or not self.by_model else ''}{name}"
+        replayed = self.variation in ("same", "resume") and name.endswith(".0")
+        mark = "" if self.by_model and (first or replayed) else entry
+        message = f"{self.turn}/{mark}{name}"
         if self.by_model:
             return Spot(f"{message}/{pos}", message, f"{message}\x1f{pos}")
         step = f"s{self.plan.index(intent)}" if self.steps_given else ""

@@ -119,10 +119,13 @@ def call(process: Process, intent: Intent, ask: Ask, charge: Charge | None = Non
 
 def _driven(process: Process, intent: Intent, life: Life) -> Steps[Answer | None]:
     hand = Hand(process, intent.tool, intent.intention, life)
+    process.calls += 1
     try:
         answer = yield from drive(life.run(), hand)
     except JournalError:
         process.sim.oracle.facts["journal error"] += 1
         return None
+    finally:
+        process.calls -= 1
     process.sim.oracle.ended(hand)
     return answer

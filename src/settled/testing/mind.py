@@ -24,6 +24,8 @@ class Mind:
 
     sim: Simulation
     plan: Plan
+    first: bool = True
+    """Whether it is the first entry of its turn: nothing can be said in other words than before."""
     outcome: dict[int, str] = field(default_factory=dict)
     """Identity of an intent -> status."""
     credit: dict[str, Intent] = field(default_factory=dict)
@@ -35,7 +37,9 @@ class Mind:
 
     def copy(self) -> Mind:
         """Return what a checkpoint keeps of it."""
-        return Mind(self.sim, self.plan, dict(self.outcome), dict(self.credit), dict(self.closed), dict(self.words))
+        return Mind(
+            self.sim, self.plan, self.first, dict(self.outcome), dict(self.credit), dict(self.closed), dict(self.words)
+        )
 
     def pending(self, intent: Intent) -> bool:
         """Whether it is still to be asked for."""

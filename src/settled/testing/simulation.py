@@ -170,7 +170,7 @@ class Simulation:
         """Everybody has gone; what was sent lands; evidence can be had; each open call is asked again."""
         self.outside.alive = False
         for process in self.processes:
-            if process.here:
+            if process.calls:
                 self.end(process)  # in the middle of a call
             process.alive = False
         self.journal.fault_rate, self.journal.down_until = 0.0, 0.0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Process(Host):
     """One process: an owner of calls, with its keeper."""
 
-    __slots__ = ("_breakers", "_gates", "_pools", "held", "here", "owner", "sim", "slowness", "steady")
+    __slots__ = ("_breakers", "_gates", "_pools", "calls", "held", "here", "owner", "sim", "slowness", "steady")
 
     def __init__(self, sim: Simulation, pid: int, space: str = "host") -> None:
         super().__init__()
@@ -30,6 +30,7 @@ class Process(Host):
         self.steady = False
         self.owner = Owner("machine", sim.clock.boot, space, pid, f"started{pid}")
         self.slowness = sim.dice.choice((0.002, 0.01, 0.3))
+        self.calls = 0
         self.here: dict[str, int] = {}
         self.held: dict[str, tuple[int, float | None]] = {}
         self._gates: dict[str, Gate] = {}
