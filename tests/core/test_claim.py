@@ -183,6 +183,7 @@ def test_an_equal_call_outside_whose_lease_is_over_is_in_doubt() -> None:
     reply = journal(flight, seconds=30).perform(Claim(ask(kind=KeyKind.RANDOM, key="mine")))
     assert isinstance(reply, Doubtful)
     assert (reply.call.state, reply.call.epoch, reply.like) == (S.UNKNOWN, 2, True)
+    assert reply.call.attempts[0].over is None  # its owner may still be at it
 
 
 # --- who may start nothing ----------------------------------------------------------------

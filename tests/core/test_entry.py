@@ -86,6 +86,13 @@ def test_a_call_stays_open_while_another_asker_waits_for_it() -> None:
     assert not entry.open
 
 
+def test_who_was_told_meanwhile_leaves_all_the_same() -> None:
+    entry = taken()
+    entry.tell(call(S.SUCCEEDED))
+    entry.leave("asker-1", S.SUCCEEDED)
+    assert (entry.open, entry.waiting, entry.told) == ({}, {}, {"op_1": S.SUCCEEDED})
+
+
 def test_who_never_waited_leaves_no_trace() -> None:
     entry = taken()
     entry.leave("stranger", S.SUCCEEDED)

@@ -19,7 +19,7 @@ from settled.core.settling import Adopt
 from settled.core.states import State
 from settled.errors import JournalError
 from tests.core.build import ME, at, attempt, call, journal
-from tests.core.script import SAID_NO, SAID_NOTHING, SAID_YES, Script, drive, life, policy
+from tests.core.script import LOST, SAID_NO, SAID_NOTHING, SAID_YES, Script, drive, life, policy
 
 if TYPE_CHECKING:
     from settled.core.answer import Answer
@@ -81,6 +81,13 @@ def test_who_has_gone_was_told_nothing() -> None:
     drive(script, made)
     assert (entry.told, list(entry.open), entry.waiting) == ({}, ["op_2"], {})
     assert made.abandoned is True
+
+
+@pytest.mark.parametrize(("outcome", "told"), [("value", S.SUCCEEDED), (LOST, S.PROCESSING)])
+def test_a_success_counts_as_given_also_where_the_journal_could_not_take_it(outcome: Any, told: State) -> None:
+    entry = Entry()
+    drive(Script(journal(), [outcome], broken={"End"}), asker(entry))
+    assert (entry.told, list(entry.open)) == ({"op_2": told}, [] if outcome == "value" else ["op_2"])
 
 
 def test_who_leaves_by_an_error_waits_no_more() -> None:
@@ -210,6 +217,18 @@ def test_a_doubt_that_may_be_repeated_is_answered_as_it_stands_where_no_attempt_
     assert script.journal.get("op_1") == doubt
 
 
+def test_what_a_person_holds_at_the_last_moment_is_not_repeated() -> None:
+    doubt = call(S.UNKNOWN, attempt(1, MAYBE), key="new", terms={"effect": Effect.IDEMPOTENT})
+
+    def hold(script: Script, _: str) -> None:
+        if script.names().count("Claim") == 3:
+            script.journal.books._set(replace(doubt, held=True))
+
+    script = Script(journal(doubt), ["value"], meddle=hold)
+    assert drive(script, life(policy(effect=Effect.IDEMPOTENT))).status == "unknown"
+    assert "Invoke" not in script.counts
+
+
 def test_a_settled_doubt_answers_for_that_very_call() -> None:
     doubt = scoped(S.UNKNOWN, attempt(1, MAYBE), terms={"lifetime": 0.0})
     twin = scoped(S.SUCCEEDED, attempt(1, DONE), operation_id="op_3", key="3", n=2)
@@ -284,12 +303,22 @@ def test_a_like_call_whose_owner_cannot_be_seen_is_waited_for() -> None:
     assert [c.seconds for c in waits] == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0]
     assert {(c.operation_id, c.local == c.seconds) for c in waits} == {("op_1", True)}
     assert "Invoke" not in script.counts
-    assert drive(Script(journal(suspect()), alive=None), outside(limits=Limits(wait=0.0))).status == "in_progress"
+    impatient = Script(journal(suspect()), alive=None)
+    assert drive(impatient, outside(limits=Limits(wait=0.0))).status == "in_progress"
+    assert sent(impatient, AwaitCall) == []
+
+
+def removed(script: Script, name: str) -> None:
+    """The other owner's call is removed while it is waited for."""
+    if name == "AwaitCall":
+        script.journal.books.forget(script.journal.books.calls["op_1"])
 
 
 def test_its_end_makes_this_ask_another_action_and_its_loss_a_doubt() -> None:
     ended = Script(journal(suspect()), ["value"], alive=None, meddle=ends(S.SUCCEEDED))
     assert drive(ended, outside()).value == "value"
+    gone = Script(journal(suspect()), ["value"], alive=None, meddle=removed)
+    assert drive(gone, outside()).value == "value"
     lost = Script(journal(suspect(lease=at(2.5))), alive=None)
     assert told(drive(lost, outside())) == ("unknown", "owner_lost")
 

@@ -344,6 +344,12 @@ def test_what_is_still_as_it_was_told_does_not_answer_by_that() -> None:
     assert found(asked(opened(S.SUCCEEDED)), made()) is None
 
 
+def test_what_was_listed_to_one_sibling_answers_the_other() -> None:
+    listed = opened(S.SUCCEEDED, listed={"op_1": "m1"})
+    assert found(asked(listed, message="m1"), made()) == like(made())
+    assert found(asked(listed, message="m2"), made()) is None
+
+
 def test_a_call_in_flight_answers_though_it_was_told_of() -> None:
     flight = made(state=S.PROCESSING)
     assert found(asked(opened(S.PROCESSING)), flight) == like(flight)

@@ -53,6 +53,12 @@ def test_a_deduplicated_tool_across_boots_counts_by_the_wall_clock() -> None:
     assert not rules.repeatable(made, at(5, boot="boot-2", wall=made.first_intent.wall + 100))
 
 
+def test_within_one_boot_a_wall_clock_that_jumps_is_not_asked() -> None:
+    made = call(State.UNKNOWN, attempt(), terms={"effect": Effect.DEDUPLICATED, "remote_retention": 100.0})
+    assert rules.repeatable(made, at(99, wall=9e12))
+    assert not rules.repeatable(made, at(100, wall=made.first_intent.wall))
+
+
 def test_without_a_known_retention_nothing_is_remembered() -> None:
     assert not rules.repeatable(call(terms={"effect": Effect.DEDUPLICATED}), at(0))
 

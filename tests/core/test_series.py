@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 from typing import Any
 
@@ -77,6 +78,29 @@ def test_no_attempt_starts_that_cannot_end_in_time(left: float, made: bool) -> N
     asker = life(policy(interruptible=True), limits=Limits(10.0))
     asker.at = 9.995
     assert drive(Script(journal(), ["value"], now=9.995), asker).status == "succeeded"
+
+
+def test_a_deadline_that_has_passed_begins_nothing() -> None:
+    asker = life(policy(), limits=Limits(10.0))
+    asker.at = 20.0
+    answer = drive(Script(journal(), ["value"], now=20.0), asker)
+    assert (answer.status, answer.reason) == ("rejected", "deadline")
+
+
+def test_an_exception_is_read_by_its_number_over_all_owners() -> None:
+    no_name = socket.gaierror(socket.EAI_NONAME, "no such name")
+    first, later, taken = (
+        Script(journal(*kept), outcomes)
+        for kept, outcomes in (
+            ([], [no_name]),
+            ([], [BUSY, no_name]),
+            ([replace(call(S.NOT_DONE, attempt(1, Standing.NONE)), key="new")], [no_name]),
+        )
+    )
+    for script in (first, later, taken):
+        drive(script, life(policy(attempts=2)))
+    ends = [sent(script, End)[no].fault for script, no in ((first, 0), (later, 1), (taken, 0))]
+    assert ends[1] == ends[2] != ends[0]
 
 
 def test_the_time_of_an_attempt_is_what_is_left_now() -> None:
@@ -158,6 +182,14 @@ def test_an_attempt_that_may_have_had_its_effect_is_not_parked(evidence: Proof) 
     declared = policy(effect=Effect.READ, classify=by_value(slow=slow))
     drive(script, life(declared, limits=Limits(30.0)))
     assert [end.park for end in sent(script, End)] == [None]
+
+
+def test_what_the_other_side_may_have_forgotten_is_not_sent_again() -> None:
+    script = Script(journal(), [LOST, "value"], [SAID_NOTHING])
+    answer = drive(script, life(policy(effect=Effect.DEDUPLICATED, lifetime=0.0, probe=True)))
+    assert (answer.status, script.counts["Invoke"], script.counts["Probe"]) == ("unknown", 1, 1)
+    assert sent(script, Tell) == [Tell("outcome", answer.call, {"reason": ""})]
+    assert "Spend" not in script.counts
 
 
 def test_a_refusal_after_a_doubt_is_read_as_the_refusal_of_a_repeat() -> None:

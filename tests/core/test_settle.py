@@ -35,6 +35,8 @@ class World:
         self.sent: list[Any] = []
         self.fence = False
         self.now = at(1.0)
+        self.took = 0.0
+        """Seconds that a probe takes."""
 
     def settle(self, kept: Call, policy: Policy, patience: float = 60.0, **limit: float) -> Call:
         flow, event = settle(kept, policy, patience, **limit), None
@@ -47,6 +49,7 @@ class World:
 
     def perform(self, command: Any) -> Any:
         self.sent.append(command)
+        assert len(self.sent) < 100, "it goes on for ever"
         self.store._clock.moment = self.now  # type: ignore[attr-defined]
         match command:
             case CheckOwners(owners):
@@ -59,7 +62,8 @@ class World:
         assert isinstance(command, Probe)
         happened = self.said.pop(0) if len(self.said) > 1 else self.said[0]
         data = VALUE if happened else None
-        return Probed(happened, self.now, self.now, 0.0, data=data, note="a note", fence=self.fence)
+        began, self.now = self.now, self.now.plus(self.took)
+        return Probed(happened, began, self.now, 0.0, data=data, note="a note", fence=self.fence)
 
     def made(self, kind: type) -> list[Any]:
         """The commands, or the transitions, of one kind that went out."""
@@ -110,17 +114,26 @@ def test_it_is_waited_for_only_as_long_as_the_asker_waits(patience: float, settl
     assert (after.state is S.NOT_DONE) is settled
 
 
-def test_patience_is_spent_by_waiting() -> None:
+@pytest.mark.parametrize(("patience", "waits"), [(12.0, 1), (16.0, 2)])
+def test_patience_is_spent_by_waiting(patience: float, waits: int) -> None:
     class Later(World):
         def perform(self, command: Any) -> Any:
-            if isinstance(command, AwaitCall):  # meanwhile another attempt of a lost owner is seen to have run on
-                late = (attempt(1, MAYBE, over=self.now.plus(10.0)),)
-                self.store.books.calls["op_1"] = replace(doubt(), attempts=late)
+            if isinstance(command, AwaitCall):  # meanwhile it is seen that its attempt ran on
+                over = self.now.plus(command.seconds - 5.0)
+                self.store.books.calls["op_1"] = doubt(attempt(1, MAYBE, over=over))
             return super().perform(command)
 
     world = Later(doubt(), False)
-    assert world.settle(doubt(), declared(), 25.0).state is S.UNKNOWN
-    assert len(world.made(AwaitCall)) == 2
+    assert world.settle(doubt(), declared(), patience).state is S.UNKNOWN
+    assert len(world.made(AwaitCall)) == waits
+
+
+def test_a_probe_that_began_too_early_is_repeated_at_once_when_it_took_long() -> None:
+    kept = doubt(attempt(1, MAYBE, over=at(-8)))
+    world = World(kept, False)
+    world.took = 2.0
+    assert world.settle(kept, declared()).state is S.NOT_DONE
+    assert [w.seconds for w in world.made(AwaitCall)] == [0.001]
 
 
 def test_a_probe_that_cannot_tell_ends_it() -> None:

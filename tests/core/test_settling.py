@@ -103,6 +103,12 @@ def test_a_probe_that_proves_absence_clears_every_doubt() -> None:
     assert rows(store) == [(Event.ABSENT, "probe")]
 
 
+def test_what_was_done_in_part_stays_so() -> None:
+    kept = call(S.UNKNOWN, attempt(1, Standing.SOME), attempt(2, MAYBE), terms=LIFE)
+    after, _ = performed(kept, Settle("op_1", 1, happened=False, began=at(11)), seconds=12)
+    assert [a.standing for a in after.attempts] == [Standing.SOME, NONE]
+
+
 def test_a_probe_of_another_epoch_or_state_settles_nothing() -> None:
     verdict = Settle("op_1", 3, happened=True, began=at(99))
     for kept in (doubt(epoch=4), call(S.PROCESSING, attempt(), epoch=3), call(S.FAILED, epoch=3)):
