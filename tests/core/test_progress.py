@@ -148,17 +148,28 @@ def test_the_same_end_told_twice_is_on_record_once() -> None:
     assert len(store.books.rows) == 1
 
 
-def test_another_end_of_the_same_attempt_is_late_evidence() -> None:
-    store = journal(call(S.PROCESSING, attempt(1, NONE), attempt(2)))
-    reply = store.perform(End("op_1", 1, 1, None, VALUE, "a note"))
-    assert isinstance(reply, FencedOut)
-    assert reply.call is not None
-    assert (reply.call.state, reply.call.result, reply.call.note, reply.call.decided) == (
-        S.SUCCEEDED,
-        VALUE,
-        "a note",
-        "late",
-    )
+def test_a_late_answer_that_was_faster_than_the_end_is_believed() -> None:
+    for told, fault, state in ((NONE, BUSY, S.NOT_DONE), (NONE, LOST, S.NOT_DONE), (MAYBE, LOST, S.UNKNOWN)):
+        kept = one(standing=told)
+        ended = journal(kept).perform(End("op_1", 1, 1, fault, reason="attempts"))
+        assert isinstance(ended, Call)
+        assert (ended.state, ended.reason, ended.attempts) == (state, "attempts", kept.attempts)
+
+
+def test_a_success_is_a_success_whatever_was_told_before() -> None:
+    ended = journal(one(standing=NONE)).perform(End("op_1", 1, 1, None, VALUE))
+    assert isinstance(ended, Call)
+    assert (ended.state, ended.result, ended.attempts[0].standing) == (S.SUCCEEDED, VALUE, DONE)
+
+
+def test_the_end_of_a_call_that_is_settled_already_is_kept_as_evidence() -> None:
+    for kept, disputed in ((one(S.FAILED, NONE), True), (one(S.NOT_DONE, NONE), True), (one(S.UNKNOWN, MAYBE), False)):
+        reply = journal(kept).perform(End("op_1", 1, 1, None, VALUE, "a note"))
+        assert isinstance(reply, FencedOut)
+        assert reply.call is not None
+        assert (reply.call.attempts[0].standing, reply.call.disputed) == (DONE, disputed)
+    same = one(S.NOT_DONE, NONE)
+    assert journal(same).perform(End("op_1", 1, 1, BUSY)) == same  # the answer to the end was lost
 
 
 def test_an_end_that_comes_too_late_is_kept_as_evidence() -> None:
