@@ -173,22 +173,13 @@ def _remember(books: Books, ask: Ask, reply: ClaimReply) -> None:
     if entry is None:
         return
     if isinstance(reply, Untold):
-        _tell(entry_ask=ask, reply=reply)
+        if reply.once:
+            entry.refuse(ask.step or ask.operation_id, ask.operation_id, ask.message, reply.calls)
     elif isinstance(reply, Begun | Stands | Busy | Doubtful):
         like = not isinstance(reply, Begun) and reply.like
         entry.take(reply.call, ask.words, ask.operation_id, like=like, step=ask.step)
         if ask.step:
             books.put_step(ask.scope, ask.step, reply.call.operation_id)
-
-
-def _tell(*, entry_ask: Ask, reply: Untold) -> None:
-    entry = entry_ask.entry
-    if entry is None or not reply.once:
-        return
-    for call in reply.calls:
-        entry.tell(call)
-        entry.listed.setdefault(call.operation_id, entry_ask.message)
-    entry.refused[entry_ask.step or entry_ask.operation_id] = reply.calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,12 @@ class Entry:
     """Asker -> the operation id that it waits for, and whether it was matched by likeness."""
     reserved: dict[str, str] = field(default_factory=dict)
     """Operation id -> the sibling (message and position) that it was matched to."""
+    loose: set[str] = field(default_factory=set)
+    """Those of them that were matched in other words."""
     refused: dict[str, tuple[Call, ...]] = field(default_factory=dict)
     """Step or asker -> the untold calls it was answered with."""
+    lists: dict[str, str] = field(default_factory=dict)
+    """Asker that is about to hear such a list -> its key in ``refused``."""
     listed: dict[str, str] = field(default_factory=dict)
     """Operation id -> the message that was answered with it as untold: its siblings were written without knowing."""
 
@@ -60,8 +64,12 @@ class Entry:
         self.open[operation_id] = None
         self.waiting[asker] = (operation_id, like)
 
-    def leave(self, asker: str, state: State | None) -> None:
-        """An asker has gone, having been given ``state`` (``None``: nothing, it was cancelled)."""
+    def leave(self, asker: str, state: State | None, *, heard: bool) -> None:
+        """An asker has gone, having been given ``state``; not ``heard``: it was cancelled, or failed."""
+        key = self.lists.pop(asker, "")
+        for call in () if heard else self.refused.pop(key, ()):
+            for memory in (self.answered, self.told, self.listed):
+                memory.pop(call.operation_id, None)
         operation_id, _ = self.waiting.pop(asker, ("", False))
         if operation_id and state is not None:
             self.told[operation_id] = state
@@ -71,6 +79,14 @@ class Entry:
     def awaited(self, operation_id: str) -> bool:
         """Whether an asker waits for this call: who asks for a like one meanwhile means another one."""
         return any(awaited == operation_id for awaited, _ in list(self.waiting.values()))
+
+    def refuse(self, key: str, asker: str, message: str, calls: tuple[Call, ...]) -> None:
+        """An asker is answered with calls that it had not been told of; that tells them, once it hears it."""
+        for call in calls:
+            self.tell(call)
+            self.listed.setdefault(call.operation_id, message)
+        self.refused[key] = calls
+        self.lists[asker] = key
 
     def tell(self, call: Call) -> None:
         """The asker is given this call's standing without having asked for it."""
@@ -84,6 +100,12 @@ class Entry:
     def untold(self, call: Call) -> bool:
         """Whether the asker has not been given what is now known of this call."""
         return self.told.get(call.operation_id) != call.state
+
+    def reserve(self, call: Call, sibling: str, *, loose: bool) -> None:
+        """Keep a call for one sibling of a message; ``loose``: it is matched in other words."""
+        self.reserved[call.operation_id] = sibling
+        if loose:
+            self.loose.add(call.operation_id)
 
     def unread(self, call: Call, message: str) -> bool:
         """Whether the call was listed to a sibling of this message: what is told to one, the others had not read."""

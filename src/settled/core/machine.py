@@ -58,22 +58,22 @@ class Life(Series):
         if self.ask is None:
             shut = yield from self.shut()
             return shut or (yield from self.unrecorded_series())
-        state = None
+        state, heard = None, False
         try:
             answer = yield from self._recorded(self.ask)
-            state = None if self.abandoned else _given(answer)
+            state, heard = (None, False) if self.abandoned else (_given(answer), True)
         finally:
-            self._leave(state)
+            self._leave(state, heard=heard)
         return replace(answer, like=True) if self.like and answer.call is not None else answer
 
     def abandon(self) -> None:
         """The asker has gone: nothing more begins, and it is told nothing."""
         self.abandoned = True
-        self._leave(None)
+        self._leave(None, heard=False)
 
-    def _leave(self, state: State | None) -> None:
+    def _leave(self, state: State | None, *, heard: bool) -> None:
         if self.ask is not None and self.ask.entry is not None:
-            self.ask.entry.leave(self.ask.operation_id, state)
+            self.ask.entry.leave(self.ask.operation_id, state, heard=heard)
 
     def _recorded(self, ask: Ask) -> Flow[Answer]:
         claim = Claim(ask)

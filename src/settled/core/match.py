@@ -117,7 +117,8 @@ def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
     """
     if ask.terms.effect in HARMLESS:
         return None
-    for operation_id in (*entry.open, *entry.listed):  # a copy: other threads end calls meanwhile
+    listed = () if ask.sibling in entry.reserved.values() else tuple(entry.listed)
+    for operation_id in (*entry.open, *listed):  # a copy: other threads end calls meanwhile
         call = books.by_id(operation_id)
         if call is None or entry.awaited(operation_id) or not (_like(call, ask) and _may_bar(call, ask)):
             continue
@@ -171,8 +172,12 @@ def _not_told_of(books: Books, ask: Ask, entry: Entry) -> Untold | None:
     told = {c.operation_id for c in earlier}
     since = [c for c in _open_calls(books, entry) if c.tool == ask.tool and c.operation_id not in told]
     news = (*earlier, *(c for c in since if entry.untold(c) and c.state in MAY_HAVE_EFFECT))
-    calls = tuple(c for c in news if _may_bar(c, ask) and not _for_sibling(c, ask, entry))
+    calls = tuple(c for c in news if _may_bar(c, ask) and not (_for_sibling(c, ask, entry) and _surely(c, entry)))
     return Untold(calls, once=ask.untold == "tell") if calls else None
+
+
+def _surely(call: Call, entry: Entry) -> bool:
+    return call.operation_id not in entry.loose
 
 
 def _open_calls(books: Books, entry: Entry) -> Iterable[Call]:
@@ -241,12 +246,12 @@ def reserve(books: Books, asks: Sequence[Ask]) -> None:
         operation_id = books.by_step(ask.scope, ask.step) if ask.step else None
         call = books.by_id(operation_id) if operation_id else None
         if call is not None and _like(call, ask):
-            entry.reserved[call.operation_id] = ask.sibling
+            entry.reserve(call, ask.sibling, loose=False)
     for same_words in (True, False):
         for ask, entry in scoped:
             found = _candidate(books, ask, entry)
             if found is not None and (_same_words(found.call, ask) or not same_words):
-                entry.reserved[found.call.operation_id] = ask.sibling
+                entry.reserve(found.call, ask.sibling, loose=found.call.words != ask.words)
 
 
 def _same_words(call: Call, ask: Ask) -> bool:
