@@ -91,7 +91,8 @@ class Mind:
         """See in a list of earlier calls what oneself has meant by them."""
         holder = self.credit.get(known.operation_id)
         if holder is not None:
-            self.outcome[id(holder)] = STATUS_OF[known.state]  # news of what was asked for before
+            if self.outcome.get(id(holder)) not in ("succeeded", "failed"):
+                self.outcome[id(holder)] = STATUS_OF[known.state]  # news of what was asked for before
             return
         meant = self.sim.truth_of(known)
         for intent in self.plan:
