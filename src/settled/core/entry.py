@@ -106,6 +106,8 @@ class Entry:
         self.reserved[call.operation_id] = sibling
         if loose:
             self.loose.add(call.operation_id)
+        else:
+            self.loose.discard(call.operation_id)
 
     def unread(self, call: Call, message: str) -> bool:
         """Whether the call was listed to a sibling of this message: what is told to one, the others had not read."""
