@@ -60,42 +60,42 @@ def test_once_answered_in_its_own_words_a_call_is_used_up() -> None:
 @pytest.mark.parametrize("state", [S.SUCCEEDED, S.FAILED, S.REFUSED, S.EXPIRED, S.COMPENSATED, S.NOT_DONE, S.PARTIAL])
 def test_who_was_given_an_outcome_leaves_nothing_open(state: State) -> None:
     entry = taken()
-    entry.leave("asker-1", state)
+    entry.leave("asker-1", state, heard=True)
     assert (entry.waiting, entry.open, entry.told) == ({}, {}, {"op_1": state})
 
 
 @pytest.mark.parametrize("state", [S.UNKNOWN, S.PROCESSING, S.PARKED, S.AWAITING_APPROVAL, S.COMPENSATING])
 def test_who_was_given_no_outcome_leaves_it_open(state: State) -> None:
     entry = taken()
-    entry.leave("asker-1", state)
+    entry.leave("asker-1", state, heard=True)
     assert (entry.waiting, list(entry.open), entry.told) == ({}, ["op_1"], {"op_1": state})
 
 
 def test_who_was_cancelled_was_told_nothing() -> None:
     entry = taken()
-    entry.leave("asker-1", None)
+    entry.leave("asker-1", None, heard=False)
     assert (entry.waiting, list(entry.open), entry.told) == ({}, ["op_1"], {})
 
 
 def test_a_call_stays_open_while_another_asker_waits_for_it() -> None:
     entry = taken()
     entry.take(call(), "1:i", "asker-2", like=True, step="s1")
-    entry.leave("asker-1", S.SUCCEEDED)
+    entry.leave("asker-1", S.SUCCEEDED, heard=True)
     assert list(entry.open) == ["op_1"]
-    entry.leave("asker-2", None)
+    entry.leave("asker-2", None, heard=False)
     assert not entry.open
 
 
 def test_who_was_told_meanwhile_leaves_all_the_same() -> None:
     entry = taken()
     entry.tell(call(S.SUCCEEDED))
-    entry.leave("asker-1", S.SUCCEEDED)
+    entry.leave("asker-1", S.SUCCEEDED, heard=True)
     assert (entry.open, entry.waiting, entry.told) == ({}, {}, {"op_1": S.SUCCEEDED})
 
 
 def test_who_never_waited_leaves_no_trace() -> None:
     entry = taken()
-    entry.leave("stranger", S.SUCCEEDED)
+    entry.leave("stranger", S.SUCCEEDED, heard=True)
     assert entry == taken()
 
 
@@ -117,6 +117,48 @@ def test_only_siblings_of_the_message_that_was_told_had_not_read_it() -> None:
     assert entry.unread(call(), "m1")
     assert not entry.unread(call(), "m2")
     assert not entry.unread(call(operation_id="op_2"), "")
+
+
+def refused() -> Entry:
+    entry = Entry(answered={"op_0": "1:z"}, told={"op_0": S.FAILED})
+    entry.refuse("s1", "asker-1", "m1", (call(S.SUCCEEDED), call(S.UNKNOWN, operation_id="op_2")))
+    return entry
+
+
+def test_a_list_of_untold_calls_tells_them() -> None:
+    entry = refused()
+    assert entry.told == {"op_0": S.FAILED, "op_1": S.SUCCEEDED, "op_2": S.UNKNOWN}
+    assert entry.listed == {"op_1": "m1", "op_2": "m1"}
+    assert [c.operation_id for c in entry.refused["s1"]] == ["op_1", "op_2"]
+    heard = refused()
+    heard.leave("asker-1", None, heard=True)
+    assert (heard.told, heard.listed, heard.refused) == (entry.told, entry.listed, entry.refused)
+    heard.leave("asker-1", None, heard=False)  # who has heard it cannot unhear it
+    assert heard.refused == entry.refused
+    other = refused()
+    other.leave("asker-2", None, heard=False)
+    assert other.refused == entry.refused
+
+
+def test_who_never_heard_the_list_was_not_told() -> None:
+    entry = refused()
+    entry.answered.pop("op_2")  # forgotten meanwhile
+    entry.leave("asker-1", None, heard=False)
+    assert (entry.answered, entry.told, entry.listed, entry.refused) == ({"op_0": "1:z"}, {"op_0": S.FAILED}, {}, {})
+
+
+def test_who_was_told_first_had_read_it_first() -> None:
+    entry = Entry(listed={"op_1": "m0"})
+    entry.refuse("s1", "asker-1", "m1", (call(S.SUCCEEDED),))
+    assert entry.listed == {"op_1": "m0"}
+
+
+def test_a_call_is_kept_for_a_sibling_loosely_or_surely() -> None:
+    entry = Entry()
+    entry.reserve(call(), "m1\x1f0", loose=True)
+    assert (entry.reserved, entry.loose) == ({"op_1": "m1\x1f0"}, {"op_1"})
+    entry.reserve(call(), "m2\x1f0", loose=False)  # a later message says it in the same words
+    assert (entry.reserved, entry.loose) == ({"op_1": "m2\x1f0"}, set())
 
 
 # --- entering a run -----------------------------------------------------------------------

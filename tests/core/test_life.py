@@ -268,6 +268,16 @@ def test_a_model_is_told_what_it_did_before_it_does_something_else() -> None:
     assert "Invoke" not in script.counts
 
 
+def test_a_model_that_has_gone_has_not_heard_what_it_did() -> None:
+    done = scoped(S.SUCCEEDED, attempt(1, DONE), **OTHER_CALL)
+    for goes in (True, False):
+        entry = Entry(no=2)
+        made = asker(entry, by_model=True)
+        gone = (lambda _, name, one=made: one.abandon() if name == "Report" else None) if goes else None
+        drive(Script(journal(done), meddle=gone), made)
+        assert (entry.told, list(entry.refused)) == (({}, []) if goes else ({"op_1": S.SUCCEEDED}, ["op_2"]))
+
+
 def test_an_entry_that_was_fenced_out_is_told_so() -> None:
     assert told(drive(Script(journal()), asker(Entry(), run_id="r", run_entry=1))) == ("rejected", "superseded")
 

@@ -350,6 +350,13 @@ def test_what_was_listed_to_one_sibling_answers_the_other() -> None:
     assert found(asked(listed, message="m2"), made()) is None
 
 
+def test_a_sibling_that_a_call_is_kept_for_is_not_answered_from_a_list() -> None:
+    listed = opened(S.SUCCEEDED, listed={"op_1": "m1"}, reserved={"op_2": SECOND})
+    listed.open.clear()
+    assert found(asked(listed, message="m1", sibling=SECOND), made()) is None
+    assert found(asked(listed, message="m1", sibling=FIRST), made()) == like(made())
+
+
 def test_a_call_in_flight_answers_though_it_was_told_of() -> None:
     flight = made(state=S.PROCESSING)
     assert found(asked(opened(S.PROCESSING)), flight) == like(flight)
@@ -417,6 +424,11 @@ def test_exempt_calls_are_not_told_of() -> None:
     assert found(by_model(kept, **OTHER_CALL, message="m1", sibling=SECOND), made()) is None
     assert found(by_model(kept, **OTHER_CALL, message="m2", sibling="m2\x1f0"), made()) == Untold((made(),))
     assert found(by_model(kept, **OTHER_CALL), made()) == Untold((made(),))
+
+
+def test_what_is_kept_for_a_sibling_in_other_words_is_told_of_all_the_same() -> None:
+    kept = again(reserved={"op_1": FIRST}, loose={"op_1"})
+    assert found(by_model(kept, **OTHER_CALL, message="m1", sibling=SECOND), made()) == Untold((made(),))
 
 
 def test_siblings_of_who_was_told_had_not_read_it() -> None:
@@ -521,8 +533,11 @@ def reserved(asks: Sequence[Ask], *calls: Call, steps: Sequence[tuple[str, str]]
     for step, operation_id in steps:
         store.books.put_step(RUN, step, operation_id)
     reserve(store.books, asks)
-    entry = next(each.entry for each in asks if each.entry)
-    return entry.reserved
+    return entry_of(asks).reserved
+
+
+def entry_of(asks: Sequence[Ask]) -> Entry:
+    return next(each.entry for each in asks if each.entry)
 
 
 def siblings(entry: Entry, *changes: dict[str, Any]) -> list[Ask]:
@@ -545,6 +560,7 @@ def test_siblings_in_the_same_words_are_matched_before_reworded_ones() -> None:
     one, two = made("op_1", words="1:a"), made("op_2", n=2, words="1:b")
     reworded_first = siblings(again(), {"words": "1:new"}, {"words": "1:a"})
     assert reserved(reworded_first, one, two) == {"op_1": SECOND, "op_2": FIRST}
+    assert entry_of(reworded_first).loose == {"op_2"}
     undone = made("op_1", S.NOT_DONE, words="1:a")
     other = siblings(again(), {"words": "1:a"}, {"words": "1:new"})
     assert reserved(other, undone, two) == {"op_2": FIRST}
