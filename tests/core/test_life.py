@@ -278,6 +278,18 @@ def test_a_model_that_has_gone_has_not_heard_what_it_did() -> None:
         assert (entry.told, list(entry.refused)) == (({}, []) if goes else ({"op_1": S.SUCCEEDED}, ["op_2"]))
 
 
+def test_a_model_whose_ask_was_broken_off_has_not_heard_what_it_did() -> None:
+    entry = Entry(no=2)
+    script = Script(journal(scoped(S.SUCCEEDED, attempt(1, DONE), **OTHER_CALL)))
+    flow = asker(entry, by_model=True).run()
+    command = next(flow)
+    while not isinstance(command, Report):
+        command = flow.send(script.perform(command))
+    assert entry.told == {"op_1": S.SUCCEEDED}
+    flow.close()
+    assert (entry.told, entry.refused, entry.listed) == ({}, {}, {})
+
+
 def test_an_entry_that_was_fenced_out_is_told_so() -> None:
     assert told(drive(Script(journal()), asker(Entry(), run_id="r", run_entry=1))) == ("rejected", "superseded")
 

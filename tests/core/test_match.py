@@ -576,6 +576,12 @@ def test_steps_are_matched_before_likeness() -> None:
     assert reserved(siblings(again(), {"step": "s1"}), steps=STEP) == {}
 
 
+def test_a_call_that_a_step_stands_for_is_kept_surely() -> None:
+    asks = siblings(again(), {"step": "s1", "words": "1:new"})
+    assert reserved(asks, made(entry=2, step="s1"), steps=STEP) == {"op_1": FIRST}
+    assert entry_of(asks).loose == set()
+
+
 def test_only_calls_of_a_run_are_reserved() -> None:
     business = by_model(again(), kind=KeyKind.BUSINESS, message="m1", sibling=FIRST)
     bare = ask(kind=KeyKind.SCOPED, scope=RUN, sibling=FIRST)
