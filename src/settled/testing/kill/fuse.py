@@ -25,7 +25,7 @@ class Fuse:
     What a process wrote survives its SIGKILL, so the last line of the trace is where it died.
     """
 
-    def __init__(self, trace: Path | None = None, channel: str = "", at: int | None = None) -> None:
+    def __init__(self, trace: Path | None = None, channel: str = "", at: int | str | None = None) -> None:
         self._channel, self._at = channel, at
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class Fuse:
             self._counts[channel] += 1
             number = self._counts[channel]
             os.write(self._trace, f"{channel} {number} {name}\n".encode())
-            if (channel, number) == (self._channel, self._at):
+            if channel == self._channel and self._at in (number, name):
                 die()  # with the lock held: nobody crosses another one meanwhile
 
     def _forked(self) -> None:

@@ -19,8 +19,8 @@ class Plan:
     is_async: bool = False
     channel: str = "main"
     """Whose boundaries count towards ``at``."""
-    at: int | None = None
-    """The boundary to die at, counted from 1; ``None``: none."""
+    at: int | str | None = None
+    """The boundary to die at, counted from 1, or the first of that name; ``None``: none."""
     later: float = 0.0
     """Seconds by which the journal's clock is ahead: more than a lease, and every lost owner's is over."""
     entry: int = 1
