@@ -124,6 +124,7 @@ def test_cost_is_flat_in_one_scope(journal, statements):
         call = begun(journal, scoped(journal, "long", entry))
         journal.perform(End(call.operation_id, 1, 1, REFUSED, go_on=True))
         journal.perform(Begin(call.operation_id, 1, OWNER, 30.0, 2))
-        entry.leave(call.operation_id, ended(journal, journal.get(call.operation_id)).state)
+        state = ended(journal, journal.get(call.operation_id)).state
+        entry.leave(call.operation_id, state, heard=True)
         costs.append(len(statements))
     assert len(set(costs)) == 1
