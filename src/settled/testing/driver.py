@@ -34,7 +34,6 @@ from settled.core.commands import (
 from settled.core.late import Evidence
 from settled.core.model import Fault
 from settled.core.outcome import AttemptTimeout, read
-from settled.core.progress import Begin
 from settled.errors import JournalError
 from settled.testing.loop import Gate, Until
 from settled.testing.tools import Failure
@@ -68,7 +67,6 @@ def drive(flow: Flow[T], hand: Hand) -> Steps[T]:
             try:
                 event = yield from hand.perform(command)
             except JournalError as error:
-                hand.unheard(command)
                 command = flow.throw(error)
             else:
                 command = flow.send(event)
@@ -132,11 +130,6 @@ class Hand:
         """Whoever waits for this call may look again."""
         if self.here and self.process.alive:
             self.process.leave(self.here)
-
-    def unheard(self, command: Command) -> None:
-        """The journal never answered: what it was asked for may be on record, and nobody acts on it."""
-        if isinstance(command, Transact) and isinstance(command.transition, Begin):
-            self.sim.oracle.cut.add((command.transition.operation_id, command.transition.no))
 
     def perform(self, command: Command) -> Steps[Event]:
         """Perform one command."""

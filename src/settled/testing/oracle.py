@@ -75,7 +75,7 @@ class Oracle:
     lives: Callable[[Owner], bool] = lambda _owner: True
     """Whether a process truly lives: a dead one's lease protects nothing."""
     cut: set[tuple[str, int]] = field(default_factory=set)
-    """Call and attempt that was left before it had sent (only the transport could have told), or never heard of."""
+    """Call and attempt that its caller left before it had sent: only the transport could have told."""
     dead: set[int] = field(default_factory=set)
     """Processes that died: nobody can ask them whether they had sent."""
     story: list[str] | None = None
