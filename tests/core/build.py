@@ -91,6 +91,11 @@ def ask(**changes: Any) -> Ask:
     return replace(made, **changes)
 
 
+def own(**changes: Any) -> Ask:
+    """The ask by which that call was claimed."""
+    return ask(**({"operation_id": "op_1", "owner": ME} | changes))
+
+
 class Clock:
     """A clock that tests set."""
 

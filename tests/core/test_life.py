@@ -15,6 +15,7 @@ from settled.core.late import Evidence
 from settled.core.machine import NEVER_SENT, Life
 from settled.core.model import Effect, KeyKind, Standing
 from settled.core.policy import Limits
+from settled.core.runs import EnterRun
 from settled.core.settling import Adopt
 from settled.core.states import State
 from settled.errors import JournalError
@@ -52,6 +53,20 @@ def asker(entry: Entry, **changes: Any) -> Life:
     in_run = {"kind": KeyKind.SCOPED, "scope": RUN, "key": "", "entry": entry}
     made.ask = replace(made.ask, **(in_run | changes))
     return made
+
+
+def test_an_entry_that_was_superseded_while_it_settled_begins_nothing_more() -> None:
+    store = journal()
+    made = asker(store.perform(EnterRun("r", "")), run_id="r", run_entry=1, policy={"lifetime": 0.0, "probe": print})
+
+    def supersede(script: Script, name: str) -> None:
+        if name == "Settle" and script.counts["Transact"] == 3:
+            store.perform(EnterRun("r", ""))
+
+    script = Script(store, [LOST], [SAID_NO], meddle=supersede)
+    answer = drive(script, made)
+    assert (answer.status, answer.reason) == ("not_done", "superseded")
+    assert script.names().count("Invoke") == 1
 
 
 def outside(**changes: Any) -> Life:

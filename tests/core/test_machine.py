@@ -429,7 +429,7 @@ def test_the_transitions_carry_what_the_machine_knows() -> None:
     assert isinstance(end, End)
     assert (end.no, end.epoch, end.go_on, end.over, end.reason) == (1, 1, True, True, "not_executed")
     assert isinstance(begin, Begin)
-    assert (begin.no, begin.epoch, begin.lease, begin.charge) == (2, 1, 30.0, None)
+    assert (begin.no, begin.epoch, begin.ask, begin.charge) == (2, 1, claim.ask, None)
     assert isinstance(last, End)
     assert (last.no, last.go_on, last.fault, last.result) == (2, False, None, codec.dumps("value"))
     assert not [t for t in sent if isinstance(t, Close)]

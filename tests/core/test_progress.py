@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from settled.core import codec
+from settled.core.ask import Superseded
 from settled.core.budget import RetryBudget
 from settled.core.call import Call
+from settled.core.late import Evidence as Late
 from settled.core.model import Effect, Evidence, Fault, FaultClass, Standing
 from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, FencedOut, Renew
 from settled.core.runs import EnterRun
+from settled.core.settling import Adopt
 from settled.core.states import Event, State
-from tests.core.build import BUSY, LOST, ME, OTHER, REFUSED, SOME, UNREADABLE, at, attempt, call, journal
+from tests.core.build import BUSY, LOST, OTHER, REFUSED, SOME, UNREADABLE, ask, at, attempt, call, journal, own
 
 S = State
 OPEN, NONE, MAYBE, DONE = Standing.OPEN, Standing.NONE, Standing.MAYBE, Standing.DONE
@@ -28,29 +32,66 @@ def one(state: State = S.PROCESSING, standing: Standing = OPEN, **changes: objec
 # --- a further intent ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("state", "event"), [(S.PROCESSING, Event.BEGIN), (S.NOT_DONE, Event.CLAIM)])
-def test_a_further_intent_names_who_makes_it_and_when(state: State, event: Event) -> None:
+@pytest.mark.parametrize(("state", "event", "epoch"), [(S.PROCESSING, Event.BEGIN, 3), (S.NOT_DONE, Event.CLAIM, 4)])
+def test_a_further_intent_names_who_makes_it_and_when(state: State, event: Event, epoch: int) -> None:
     store = journal(one(state, NONE, epoch=3))
-    begun = store.perform(Begin("op_1", 3, OTHER, 20.0, 2))
+    begun = store.perform(Begin("op_1", 3, 2, ask(lease=20.0)))
     assert isinstance(begun, Call)
     new = begun.attempts[-1]
-    assert (new.no, new.epoch, new.owner, new.begun, new.standing) == (2, 3, OTHER, at(2), OPEN)
-    assert (begun.owner, begun.lease, begun.epoch, begun.state) == (OTHER, at(22), 3, S.PROCESSING)
+    assert (new.no, new.epoch, new.owner, new.begun, new.standing) == (2, epoch, OTHER, at(2), OPEN)
+    assert (begun.owner, begun.lease, begun.epoch, begun.claim) == (OTHER, at(22), epoch, "op_2")
+    assert begun.state is S.PROCESSING
     assert [(row.event, row.attempt) for row in store.log("op_1")] == [(event, 2)]
 
 
 def test_an_intent_whose_answer_was_lost_is_not_made_twice() -> None:
     kept = call(S.PROCESSING, attempt(1, NONE), attempt(2))
     store = journal(kept)
-    assert store.perform(Begin("op_1", 1, ME, 30.0, 2)) == kept
-    assert store.perform(Begin("op_1", 1, ME, 30.0, 1)) == kept
+    assert store.perform(Begin("op_1", 1, 2, own())) == kept
+    assert store.perform(Begin("op_1", 1, 1, own())) == kept
     assert store.books.rows == []
+
+
+def test_of_two_who_saw_it_not_done_one_goes_on() -> None:
+    store = journal(one(S.NOT_DONE, NONE))
+    mine, theirs = Begin("op_1", 1, 2, own()), Begin("op_1", 1, 2, ask())
+    begun = store.perform(mine)
+    assert isinstance(begun, Call)
+    assert store.perform(mine) == begun  # the answer was lost
+    assert store.perform(theirs) == FencedOut(begun)
+    assert len(store.log("op_1")) == 1
+
+
+@pytest.mark.parametrize("later", [Late("op_1", 2, None), Adopt("op_1", dead=2)])
+def test_a_repeated_intent_is_nobodys_once_the_call_has_been_taken(later: Any) -> None:
+    store = journal(one(S.NOT_DONE, NONE))
+    begin = Begin("op_1", 1, 2, own())
+    store.perform(begin)
+    taken = store.perform(later)
+    assert store.perform(begin) == FencedOut(taken)
+
+
+def test_what_was_proved_not_done_is_not_gone_on_with_by_an_entry_that_was_superseded() -> None:
+    store = journal(one(S.NOT_DONE, NONE))
+    store.perform(EnterRun("r", ""))
+    begin = Begin("op_1", 1, 2, own(run_id="r", run_entry=1))
+    store.perform(EnterRun("r", ""))
+    assert store.perform(begin) == Superseded("r")
+    assert store.books.rows == []
+    assert isinstance(store.perform(replace(begin, ask=own(run_id="r", run_entry=2))), Call)
+
+
+def test_what_is_at_work_is_gone_on_with_by_its_owner_whatever_entry_came_since() -> None:
+    store = journal(one(S.PROCESSING, NONE))  # a later entry sees it at work, and waits
+    store.perform(EnterRun("r", ""))
+    store.perform(EnterRun("r", ""))
+    assert isinstance(store.perform(Begin("op_1", 1, 2, own(run_id="r", run_entry=1))), Call)
 
 
 def test_who_may_begin_nothing_more_sees_how_the_call_stands() -> None:
     for kept in (one(S.PROCESSING, NONE, epoch=2), one(S.FAILED, NONE), one(S.SUCCEEDED, DONE), one(S.UNKNOWN, NONE)):
-        assert journal(kept).perform(Begin("op_1", 1, ME, 30.0, 2)) == FencedOut(kept)
-    assert journal(one()).perform(Begin("op_1", 1, ME, 30.0, 2)) == FencedOut(one())
+        assert journal(kept).perform(Begin("op_1", 1, 2, own())) == FencedOut(kept)
+    assert journal(one()).perform(Begin("op_1", 1, 2, own())) == FencedOut(one())
 
 
 def test_a_repeat_costs_its_run_what_it_says_and_other_runs_nothing() -> None:
@@ -58,10 +99,10 @@ def test_a_repeat_costs_its_run_what_it_says_and_other_runs_nothing() -> None:
     store.perform(EnterRun("r", ""))
     store.perform(EnterRun("other", ""))
     charge = Charge("r", RetryBudget(total=3, floor=0), cost=2)
-    assert isinstance(store.perform(Begin("op_1", 1, ME, 30.0, 2, charge)), Call)
+    assert isinstance(store.perform(Begin("op_1", 1, 2, own(), charge)), Call)
     assert [store.books.run("", name).spent for name in ("r", "other")] == [{"pay": 2}, {}]  # type: ignore[union-attr]
     store.perform(End("op_1", 1, 2, BUSY, go_on=True))
-    refused = store.perform(Begin("op_1", 1, ME, 30.0, 3, charge))
+    refused = store.perform(Begin("op_1", 1, 3, own(), charge))
     assert isinstance(refused, BudgetSpent)
     assert store.books.run("", "r").spent == {"pay": 2}  # type: ignore[union-attr]
 
@@ -69,7 +110,7 @@ def test_a_repeat_costs_its_run_what_it_says_and_other_runs_nothing() -> None:
 def test_outside_of_a_run_and_in_one_that_is_not_on_record_nothing_is_debited() -> None:
     for charge in (None, Charge("no such run", RetryBudget(total=0))):
         store = journal(one(S.PROCESSING, NONE))
-        assert isinstance(store.perform(Begin("op_1", 1, ME, 30.0, 2, charge)), Call)
+        assert isinstance(store.perform(Begin("op_1", 1, 2, own(), charge)), Call)
         assert store.books.run_records == {}
 
 

@@ -259,7 +259,7 @@ def test_an_intent_carries_who_makes_it() -> None:
     script = Script(journal(), [BUSY, "value"])
     answer = drive(script, life(policy()))
     [begin] = sent(script, Begin)
-    assert (begin.owner, begin.lease, begin.no) == (OTHER, 30.0, 2)
+    assert (begin.ask.owner, begin.ask.lease, begin.no) == (OTHER, 30.0, 2)
     assert answer.call is not None
     assert answer.call.attempts[1].owner == OTHER
 

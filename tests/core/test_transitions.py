@@ -18,7 +18,7 @@ from settled.core.runs import EnterRun
 from settled.core.settling import Adopt, Over, Refused, Resolve, Settle
 from settled.core.states import FINAL, State
 from settled.journals.audit import broken_chains
-from tests.core.build import BUSY, LOST, ME, OTHER, REFUSED, SOME, UNREADABLE, ask, at, attempt, call, journal
+from tests.core.build import BUSY, LOST, OTHER, REFUSED, SOME, UNREADABLE, ask, at, attempt, call, journal, own
 
 VALUE = codec.dumps("value")
 S = State
@@ -26,7 +26,7 @@ OPEN, NONE, MAYBE, DONE = Standing.OPEN, Standing.NONE, Standing.MAYBE, Standing
 
 TRANSITIONS: dict[str, Any] = {
     "claim": Claim(ask()),
-    "begin": Begin("op_1", 1, ME, 30.0, 2),
+    "begin": Begin("op_1", 1, 2, own()),
     "end ok": End("op_1", 1, 1, None, VALUE),
     "end refused": End("op_1", 1, 1, REFUSED),
     "end lost": End("op_1", 1, 1, LOST),
@@ -231,7 +231,7 @@ def test_an_asker_of_a_superseded_entry_starts_nothing() -> None:
 
 def test_a_further_intent_is_on_record_and_the_lease_begins_anew() -> None:
     store = journal(call(S.PROCESSING, attempt(1, NONE)), seconds=20.0)
-    begun = store.perform(Begin("op_1", 1, ME, 30.0, 2))
+    begun = store.perform(Begin("op_1", 1, 2, own()))
     assert isinstance(begun, Call)
     assert [a.standing for a in begun.attempts] == [NONE, OPEN]
     assert begun.lease.mono == 50.0
@@ -239,12 +239,12 @@ def test_a_further_intent_is_on_record_and_the_lease_begins_anew() -> None:
 
 def test_a_write_in_doubt_begins_no_further_attempt() -> None:
     store = journal(record(S.PROCESSING), seconds=20.0)
-    assert isinstance(store.perform(Begin("op_1", 1, ME, 30.0, 2)), FencedOut)
+    assert isinstance(store.perform(Begin("op_1", 1, 2, own())), FencedOut)
 
 
 def test_an_unknown_operation_fences_out() -> None:
     store = journal()
-    for transition in (Begin("x", 1, ME, 30.0, 1), End("x", 1, 1, None), Close("x", 1, "")):
+    for transition in (Begin("x", 1, 1, own()), End("x", 1, 1, None), Close("x", 1, "")):
         assert store.perform(transition) == FencedOut(None)
     for transition in (Evidence("x", 1, None), Adopt("x"), Over("x", [1]), Settle("x", 1, happened=True, began=at(1))):
         assert store.perform(transition) is None
@@ -256,12 +256,12 @@ def test_the_runs_budget_is_debited_with_the_intent() -> None:
     store = journal(call(S.PROCESSING, attempt(1, NONE)))
     store.perform(EnterRun("r", ""))
     charge = Charge("r", RetryBudget(total=1))
-    assert isinstance(store.perform(Begin("op_1", 1, ME, 30.0, 2, charge)), Call)
+    assert isinstance(store.perform(Begin("op_1", 1, 2, own(), charge)), Call)
     run = store.books.run("", "r")
     assert run is not None
     assert run.spent == {"pay": 1}
     store.perform(End("op_1", 1, 2, BUSY, go_on=True))
-    refused = store.perform(Begin("op_1", 1, ME, 30.0, 3, charge))
+    refused = store.perform(Begin("op_1", 1, 3, own(), charge))
     assert isinstance(refused, BudgetSpent)
     assert refused.pool.startswith("retry_budget:run")
     after = store.get("op_1")

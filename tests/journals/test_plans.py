@@ -8,7 +8,7 @@ from settled.core.runs import EnterRun
 from settled.core.states import State
 from settled.journals.sqlite import SqliteJournal, books, lists
 from settled.ports import CallQuery
-from settled.testing.records import OWNER, REFUSED, FakeClock, Look, begun, ended, make_ask, scoped
+from settled.testing.records import REFUSED, FakeClock, Look, begun, ended, make_ask, scoped
 
 LOOKUPS = {
     "by_id": (books.BY_ID, ("op",)),
@@ -121,9 +121,10 @@ def test_cost_is_flat_in_one_scope(journal, statements):
     costs = []
     for _ in range(300):
         statements.clear()
-        call = begun(journal, scoped(journal, "long", entry))
+        ask = scoped(journal, "long", entry)
+        call = begun(journal, ask)
         journal.perform(End(call.operation_id, 1, 1, REFUSED, go_on=True))
-        journal.perform(Begin(call.operation_id, 1, OWNER, 30.0, 2))
+        journal.perform(Begin(call.operation_id, 1, 2, ask))
         state = ended(journal, journal.get(call.operation_id)).state
         entry.leave(call.operation_id, state, heard=True)
         costs.append(len(statements))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from settled.core import claim, commands, late, match, progress, rules, series
+from settled.core import claim, commands, late, match, progress, rules, runs, series
 from settled.core.ask import Begun
 from settled.core.call import evolve, opened
 from settled.core.entry import Entry
@@ -202,7 +202,7 @@ def test_an_older_attempt_goes_on_making_calls_inside(monkeypatch, planted):
         run = books.run(ask.tenant, ask.run_id) if ask.run_id else None
         return run is not None and run.entry != ask.run_entry
 
-    monkeypatch.setattr(claim, "_superseded", by_run_alone)
+    monkeypatch.setattr(runs, "superseded", by_run_alone)
     planted(NESTED, "I1")
 
 

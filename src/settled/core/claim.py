@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from settled.core import rules
+from settled.core import rules, runs
 from settled.core.ask import (
     Ask,
     Begun,
@@ -51,7 +51,7 @@ class Claim:
         mine = books.by_id(ask.operation_id)
         if mine is not None and mine.claim == ask.operation_id:
             return Begun(mine)  # the answer to this very claim was lost
-        if _superseded(books, ask):
+        if runs.superseded(books, ask):
             return Superseded(ask.run_id)
         pinned = books.by_id(self.pinned) if self.pinned else None
         if pinned is not None:
@@ -155,16 +155,6 @@ class Claim:
             step=ask.step,
             despite=tuple(sorted(ask.despite)),
         )
-
-
-def _superseded(books: Books, ask: Ask) -> bool:
-    """Whether the asker's run, or the call that it is made inside of, has a later entry by now."""
-    if ask.run_id:
-        run = books.run(ask.tenant, ask.run_id)
-        if run is None or run.entry != ask.run_entry:
-            return True
-    around = books.by_id(ask.scope.removeprefix("call:")) if ask.scope.startswith("call:") else None
-    return around is not None and ask.entry is not None and len(around.attempts) > ask.entry.no
 
 
 def _remember(books: Books, ask: Ask, reply: ClaimReply) -> None:

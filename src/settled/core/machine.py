@@ -83,7 +83,7 @@ class Life(Series):
             reply = yield from self._claim(replace(claim, begin=shut is None))
             if isinstance(reply, Begun):
                 self.late = self.at - asked_at >= ask.lease
-                return (yield from self.series(reply.call))
+                return (yield from self.series(ask, reply.call))
             if isinstance(reply, Stands | Busy | Doubtful):
                 self.like |= reply.like
             if shut is None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from settled.core import rules
+from settled.core import rules, runs
+from settled.core.ask import Superseded
 from settled.core.budget import RetryBudget, RunBudget
 from settled.core.call import Call, attempt_of, evolve, opened, standing_of, with_attempt
 from settled.core.late import Evidence
-from settled.core.model import Effect, Fault, FaultClass, Owner, Standing
+from settled.core.model import Effect, Fault, FaultClass, Standing
 from settled.core.states import Event, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from settled.core.ask import Ask
     from settled.core.books import Books
     from settled.core.model import Moment
 
@@ -51,32 +53,47 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Put the intent of a further attempt on record, before its first byte leaves."""
+    """Put the intent of a further attempt on record, before its first byte leaves.
+
+    A call that was proved not done meanwhile is nobody's: to go on with it is to claim it, as any other asker would.
+    """
 
     operation_id: str
     epoch: int
-    owner: Owner
-    lease: float
     no: int
+    ask: Ask
     charge: Charge | None = None
 
-    def apply(self, books: Books, now: Moment) -> Call | FencedOut | BudgetSpent:
-        """Record attempt ``no`` if the caller still owns the call and the run's budget grants it."""
+    def apply(self, books: Books, now: Moment) -> Call | FencedOut | Superseded | BudgetSpent:
+        """Record attempt ``no`` if the call is the caller's still, or may be, and the run's budget grants it."""
         call = books.by_id(self.operation_id)
+        if call is not None and self._begun(call):
+            return call  # the answer to this very transition was lost
         if call is None or rules.fenced(call, self.epoch):
             return FencedOut(call)
-        if len(call.attempts) >= self.no:
-            return call  # the answer to this very transition was lost
-        if call.state not in (State.PROCESSING, State.NOT_DONE) or not rules.may_begin(call, now):
+        anew = call.state is State.NOT_DONE
+        if not (anew or call.state is State.PROCESSING) or not rules.may_begin(call, now):
             return FencedOut(call)
+        if anew and runs.superseded(books, self.ask):
+            return Superseded(self.ask.run_id)
         pool = _debit(books, call, self.charge)
         if pool:
             return BudgetSpent(pool)
-        event = Event.BEGIN if call.state is State.PROCESSING else Event.CLAIM
-        attempts = opened(call, self.owner, self.epoch, now)
-        begun, row = evolve(call, event, now, attempts=attempts, owner=self.owner, lease=now.plus(self.lease))
+        event, epoch = (Event.CLAIM, call.epoch + 1) if anew else (Event.BEGIN, call.epoch)
+        begun, row = evolve(call, event, now, **self._changes(call, epoch, now))
         books.put(begun, row)
         return begun
+
+    def _begun(self, call: Call) -> bool:
+        """Whether it was this asker that began attempt ``no``, and it is the caller's still."""
+        attempt = attempt_of(call, self.no)
+        return attempt is not None and call.claim == self.ask.operation_id and not rules.fenced(call, attempt.epoch)
+
+    def _changes(self, call: Call, epoch: int, now: Moment) -> dict[str, Any]:
+        ask = self.ask
+        attempts = opened(call, ask.owner, epoch, now)
+        claim = {"epoch": epoch, "claim": ask.operation_id, "owner": ask.owner, "lease": now.plus(ask.lease)}
+        return claim | {"attempts": attempts}
 
 
 def _debit(books: Books, call: Call, charge: Charge | None) -> str:

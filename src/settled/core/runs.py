@@ -11,6 +11,7 @@ from settled.core.entry import Entry
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from settled.core.ask import Ask
     from settled.core.books import Books
     from settled.core.model import Moment
 
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
 def scope_of_run(tenant: str, run_id: str) -> str:
     """Return the scope that a run's calls are found under; two tenants never share one."""
     return f"run:{len(tenant)}:{tenant}:{run_id}"
+
+
+def superseded(books: Books, ask: Ask) -> bool:
+    """Whether the asker's run, or the call that it is made inside of, has a later entry by now."""
+    if ask.run_id:
+        run = books.run(ask.tenant, ask.run_id)
+        if run is None or run.entry != ask.run_entry:
+            return True
+    around = books.by_id(ask.scope.removeprefix("call:")) if ask.scope.startswith("call:") else None
+    return around is not None and ask.entry is not None and len(around.attempts) > ask.entry.no
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from settled.core.answer import STATUS_OF, Answer, from_record, rejected, with_value
+from settled.core.ask import Superseded
 from settled.core.breaker import verdict_of
 from settled.core.commands import (
     Admit,
@@ -86,7 +87,7 @@ class Series(Wire):
         patience = 0.0 if self.abandoned else self.cut(self.limits.wait)
         return (yield from self.through(settle(call, self.policy, patience, self.cut(PROBE_LIMIT))))
 
-    def series(self, call: Call) -> Flow[Answer]:
+    def series(self, ask: Ask, call: Call) -> Flow[Answer]:
         """Make attempts until one succeeds, proves final, or may not be repeated."""
         while True:
             ended = yield from self._invoke(call)
@@ -95,8 +96,8 @@ class Series(Wire):
             if isinstance(recorded, Answer):
                 return recorded
             if recorded.state is not State.PROCESSING or not isinstance(step, Again):
-                return (yield from self._closed(recorded, fault, step))
-            began = yield from self._next_attempt(recorded, fault, step)
+                return (yield from self._closed(ask, recorded, fault, step))
+            began = yield from self._next_attempt(ask, recorded, fault, step)
             if isinstance(began, Answer):
                 return began
             call = began
@@ -173,7 +174,7 @@ class Series(Wire):
             return from_record(reply.call) if reply.call else self._unwritten(call, fault)
         return reply
 
-    def _closed(self, call: Call, fault: Fault | None, step: Again | Stop) -> Flow[Answer]:
+    def _closed(self, ask: Ask, call: Call, fault: Fault | None, step: Again | Stop) -> Flow[Answer]:
         """The series has ended by its own record; what is in doubt is settled while the asker waits."""
         yield from self.do(Tell("outcome", call, {"reason": step.reason if isinstance(step, Stop) else ""}))
         if call.state is State.SUCCEEDED:
@@ -185,19 +186,17 @@ class Series(Wire):
         except JournalError:
             settled = call  # it is on record as unknown, and stands in the queue
         if settled.state is State.NOT_DONE and self.made < self.policy.attempts and not self.abandoned:
-            began = yield from self._next_attempt(settled, fault, Again(0.0, 1.0))
-            return began if isinstance(began, Answer) else (yield from self.series(began))
+            began = yield from self._next_attempt(ask, settled, fault, Again(0.0, 1.0))
+            return began if isinstance(began, Answer) else (yield from self.series(ask, began))
         return from_record(settled)
 
-    def _next_attempt(self, call: Call, fault: Fault | None, step: Again) -> Flow[Call | Answer]:
+    def _next_attempt(self, ask: Ask, call: Call, fault: Fault | None, step: Again) -> Flow[Call | Answer]:
         """Wait, ask the budgets and the breakers, and put the next intent on record."""
         blocked = yield from self._pause(step)
         if blocked:
             return (yield from self._give_up(call, fault, blocked))
         charge = self.budget if step.cost > 0 else None  # a run counts whole repeats; a pool weighs them
-        lease = self.ask.lease if self.ask else 0.0
-        owner = self.ask.owner if self.ask else call.owner
-        begin = Begin(call.operation_id, call.epoch, owner, lease, len(call.attempts) + 1, charge)
+        begin = Begin(call.operation_id, call.epoch, len(call.attempts) + 1, ask, charge)
         asked_at = self.at
         try:
             reply = yield from self.transact(begin)
@@ -207,10 +206,13 @@ class Series(Wire):
         if isinstance(reply, BudgetSpent):
             yield from self._give_back(step)
             return (yield from self._give_up(call, fault, Stop(reply.pool)))
+        if isinstance(reply, Superseded):
+            yield from self._give_back(step)
+            return (yield from self._give_up(call, fault, Stop("superseded")))
         if isinstance(reply, FencedOut):
             yield from self._give_back(step)
             return from_record(reply.call or call)
-        self.late = self.at - asked_at >= lease
+        self.late = self.at - asked_at >= ask.lease
         return reply
 
     def _pause(self, step: Again) -> Flow[Stop | None]:

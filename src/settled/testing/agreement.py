@@ -299,12 +299,22 @@ class Agreement(RuleBasedStateMachine):
         return found.operation_id, found.epoch - (number % 7 == 6), len(found.attempts)
 
     @_has_calls
-    @rule(number=st.integers(0, 30), cost=st.none() | st.integers(1, 2), run=RUNS, again=st.booleans())
-    def begin(self, number: int, cost: int | None, run: str, *, again: bool) -> None:
-        """A further intent, charged to a run or not."""
+    @rule(
+        number=st.integers(0, 30),
+        cost=st.none() | st.integers(1, 2),
+        run=RUNS,
+        again=st.booleans(),
+        claimed=st.booleans(),
+        within=st.just("") | RUNS,
+    )
+    def begin(self, number: int, cost: int | None, run: str, *, again: bool, claimed: bool, within: str) -> None:
+        """A further intent, charged to a run or not, of the asker that holds the claim or of another one."""
         operation_id, epoch, attempts = self.call(number)
         charge = None if cost is None else Charge(run, RetryBudget(total=3, per_tool={"pay": 2}), cost)
-        self.same(Begin(operation_id, epoch, OTHER, 30.0, attempts + (not again), charge))
+        found = self.model.get(operation_id) if claimed else None
+        asker = found.claim if found else f"op_other_{number}"
+        ask = make_ask(operation_id=asker, owner=OTHER, run_id=within, run_entry=1)
+        self.same(Begin(operation_id, epoch, attempts + (not again), ask, charge))
 
     @_has_calls
     @rule(

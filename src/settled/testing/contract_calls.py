@@ -19,7 +19,6 @@ from settled.testing.records import (
     AWKWARD,
     LOST,
     OTHER,
-    OWNER,
     REFUSED,
     Look,
     Timed,
@@ -73,7 +72,7 @@ class CallContract(Timed):
         assert isinstance(reply, Doubtful)
         assert (reply.call.state, reply.call.epoch, reply.call.reason) == (State.UNKNOWN, 2, "owner_lost")
         assert [alert.kind for alert in journal.alerts() if alert.operation_id == call.operation_id] == ["unknown"]
-        assert isinstance(journal.perform(Begin(call.operation_id, 1, OWNER, 30.0, 2)), FencedOut)
+        assert isinstance(journal.perform(Begin(call.operation_id, 1, 2, ask)), FencedOut)
 
     def test_a_lease_of_zero_is_over_at_once(self, journal: Journal) -> None:
         """Zero is a number of seconds, not "none given"."""
@@ -109,11 +108,12 @@ class CallContract(Timed):
 
     def test_attempts_end_on_record(self, journal: Journal) -> None:
         """A failure, a further intent, and the answer; each repetition of a transition changes nothing."""
-        call = begun(journal, make_ask())
+        ask = make_ask()
+        call = begun(journal, ask)
         failed = journal.perform(End(call.operation_id, 1, 1, REFUSED, go_on=True))
-        second = journal.perform(Begin(call.operation_id, 1, OWNER, 30.0, 2))
+        second = journal.perform(Begin(call.operation_id, 1, 2, ask))
         assert isinstance(second, Call)
-        assert journal.perform(Begin(call.operation_id, 1, OWNER, 30.0, 2)) == second
+        assert journal.perform(Begin(call.operation_id, 1, 2, ask)) == second
         done = journal.perform(End(call.operation_id, 1, 2, None, result=b"\x00\xff"))
         assert journal.perform(End(call.operation_id, 1, 2, None, result=b"\x00\xff")) == done
         assert isinstance(failed, Call)
@@ -235,12 +235,13 @@ class CallContract(Timed):
     def test_a_retry_is_debited_in_the_commit_of_its_intent(self, journal: Journal) -> None:
         """And refused, with nothing recorded, when the run has nothing left."""
         entry = journal.perform(EnterRun("thrifty", "acme"))
-        call = begun(journal, scoped(journal, "thrifty", entry))
+        ask = scoped(journal, "thrifty", entry)
+        call = begun(journal, ask)
         journal.perform(End(call.operation_id, 1, 1, REFUSED, go_on=True))
         charge = Charge("thrifty", RetryBudget(total=1))
-        journal.perform(Begin(call.operation_id, 1, OWNER, 30.0, 2, charge))
+        journal.perform(Begin(call.operation_id, 1, 2, ask, charge))
         before = journal.perform(End(call.operation_id, 1, 2, REFUSED, go_on=True))
-        reply = journal.perform(Begin(call.operation_id, 1, OWNER, 30.0, 3, charge))
+        reply = journal.perform(Begin(call.operation_id, 1, 3, ask, charge))
         assert isinstance(reply, BudgetSpent)
         assert journal.get(call.operation_id) == before
         run = next(run for run in journal.runs(10_000) if run.run_id == "thrifty")
