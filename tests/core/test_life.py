@@ -65,7 +65,7 @@ def test_an_entry_that_was_superseded_while_it_settled_begins_nothing_more() -> 
 
     script = Script(store, [LOST], [SAID_NO], meddle=supersede)
     answer = drive(script, made)
-    assert (answer.status, answer.reason) == ("not_done", "superseded")
+    assert (answer.status, answer.reason) == ("in_progress", "superseded")
     assert script.names().count("Invoke") == 1
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from settled.core import claim, commands, late, match, progress, rules, runs, series
 from settled.core.ask import Begun
-from settled.core.call import evolve, opened
+from settled.core.call import attempt_of, evolve, opened
 from settled.core.entry import Entry
 from settled.core.model import Evidence, FaultClass, Standing
 from settled.core.states import Event, State
@@ -49,7 +49,9 @@ SAFE = replace(PROFILES["pauses"], name="safe tools", tools=("set_status", "refu
 
 
 def test_a_transition_without_the_fence(monkeypatch, planted):
+    """An old owner takes an attempt that a newer one has begun for its own."""
     monkeypatch.setattr(rules, "fenced", lambda call, epoch: False)
+    monkeypatch.setattr(progress.Begin, "_begun", lambda self, call: attempt_of(call, self.no) is not None)
     planted(PAUSES, "I1")
 
 

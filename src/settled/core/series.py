@@ -208,7 +208,8 @@ class Series(Wire):
             return (yield from self._give_up(call, fault, Stop(reply.pool)))
         if isinstance(reply, Superseded):
             yield from self._give_back(step)
-            return (yield from self._give_up(call, fault, Stop("superseded")))
+            yield from self.do(Tell("retry_not_made", call, {"reason": "superseded"}))
+            return replace(from_record(call), status="in_progress", reason="superseded")  # the newer entry's to make
         if isinstance(reply, FencedOut):
             yield from self._give_back(step)
             return from_record(reply.call or call)
