@@ -25,6 +25,10 @@ class AttemptTimeout(TimeoutError):  # noqa: N818 - as TimeoutError itself
     """Our own limit for one attempt was reached; the function may still run."""
 
 
+class TooLate(TimeoutError):  # noqa: N818 - as TimeoutError itself
+    """The lease or the asker's time was over before the attempt could start: nothing was sent."""
+
+
 def read(ended: Ended, policy: Policy, clean: Clean, *, attempt: int, doubtful: bool) -> Fault | None:
     """Return the fault of an attempt, its message cleaned of secrets; ``None`` if it succeeded."""
     outcome = ended.outcome
@@ -73,6 +77,8 @@ def _of_error(outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool, 
     said = of_signal(error)
     if said is not None:
         return said
+    if isinstance(error, TooLate):  # says nothing of the other side, which was not reached
+        return Fault(FaultClass.RETRYABLE, Evidence.NONE, "never_sent", _text(error), local=True)
     if isinstance(error, AttemptTimeout):  # ours: it says nothing that the tool could know better
         return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "attempt_timeout", _text(error))
     try:

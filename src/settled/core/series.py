@@ -29,7 +29,7 @@ from settled.core.commands import (
 from settled.core.late import Evidence
 from settled.core.model import Effect, Fault, FaultClass
 from settled.core.model import Evidence as Proof
-from settled.core.outcome import read
+from settled.core.outcome import TooLate, read
 from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, FencedOut
 from settled.core.retry import Again, Stop, Tries, plan, why
 from settled.core.settle import PROBE_LIMIT, settle
@@ -74,7 +74,7 @@ class Series(Wire):
 
     def shut(self) -> Flow[Answer | None]:
         """Ask deadline and breakers; ``None`` if an attempt may be made."""
-        if self.limits.deadline is not None and self.limits.deadline - self.at < LEAST_TIME:
+        if not self._time_left():
             return rejected("deadline")
         event = yield from self.do(Admit())
         if isinstance(event, Shut):
@@ -122,9 +122,9 @@ class Series(Wire):
 
     def _invoke(self, call: Call | None) -> Flow[Ended]:
         self.made += 1
-        if self.late:  # the intent took longer than the lease: nothing was sent, and nothing may be
+        if self.late or not self._time_left():  # the intent took too long: nothing was sent, and nothing may be
             self.late = False
-            error = TimeoutError("the lease was over before the attempt could start")
+            error = TooLate("the lease or the time was over before the attempt could start")
             return Ended(Raised(error, not_sent=True), over=True, draw=0.5, at=self.at)
         timeout = self._timeout()
         event = yield from self.do(
@@ -133,6 +133,9 @@ class Series(Wire):
         ended = expect(event, Ended)
         self.last = ended.outcome
         return ended
+
+    def _time_left(self) -> bool:
+        return self.limits.deadline is None or self.limits.deadline - self.at >= LEAST_TIME
 
     def _timeout(self) -> float | None:
         if self.limits.deadline is None or not self.policy.interruptible:
