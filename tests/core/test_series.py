@@ -416,10 +416,26 @@ def test_what_was_not_sent_in_time_may_be_sent_by_the_next_attempt() -> None:
     [first, _] = sent(script, End)
     assert (first.fault.evidence, first.fault.message, first.over) == (
         Proof.NONE,
-        "TimeoutError: the lease was over before the attempt could start",
+        "the lease was over before the attempt could start",
         True,
     )
     assert [c.seconds for c in sent(script, Sleep)] == [0.5]
+
+
+@pytest.mark.parametrize(("seconds", "is_sent"), [(9.0, True), (10.0, False)])
+@pytest.mark.parametrize(("intent", "reason"), [("Claim", "deadline"), ("Begin", "never_sent")])
+def test_nothing_is_sent_when_the_intent_outlasted_the_askers_time(
+    intent: str, reason: str, seconds: float, is_sent: bool
+) -> None:
+    outcomes = ["value"] if intent == "Claim" else [BUSY, "value"]
+    script = Script(journal(), outcomes, slow={intent: seconds})
+    answer = drive(script, life(policy(attempts=2), limits=Limits(deadline=10.0)))
+    assert script.counts.get("Invoke", 0) == len(outcomes) - (not is_sent)
+    assert (answer.status, answer.reason) == (("succeeded", "") if is_sent else ("not_done", reason))
+    if not is_sent:
+        fault = sent(script, End)[-1].fault
+        assert (fault.code, fault.evidence, fault.local) == ("never_sent", Proof.NONE, True)
+        assert [c.verdict for c in sent(script, Report)][-1] == "neutral"
 
 
 def test_a_late_clock_is_no_late_lease() -> None:

@@ -123,8 +123,8 @@ class Series(Wire):
     def _invoke(self, call: Call | None) -> Flow[Ended]:
         self.made += 1
         if self.late or not self._time_left():  # the intent took too long: nothing was sent, and nothing may be
-            self.late = False
-            error = TooLate("the lease or the time was over before the attempt could start")
+            what, self.late = "lease" if self.late else "asker's time", False
+            error = TooLate(f"the {what} was over before the attempt could start")
             return Ended(Raised(error, not_sent=True), over=True, draw=0.5, at=self.at)
         timeout = self._timeout()
         event = yield from self.do(
