@@ -42,7 +42,7 @@ def by_model(entry: Entry | None = None, **changes: Any) -> Ask:
 
 def again(**changes: Any) -> Entry:
     """The second entry of one turn."""
-    return Entry(no=2, since=1, **changes)
+    return Entry(2, (1,), **changes)
 
 
 def outside(**changes: Any) -> Ask:
@@ -241,8 +241,8 @@ def test_a_step_that_was_not_done_is_answered_by_a_like_call_that_was(state: Sta
 def test_a_call_of_an_earlier_entry_answers_a_like_one() -> None:
     assert found(asked(), made()) == like(made())
     assert found(asked(), made(entry=2)) is None
-    assert found(asked(Entry(no=3, since=2)), made(entry=1)) is None
-    assert found(asked(Entry(no=3, since=2)), made(entry=2)) == like(made(entry=2))
+    assert found(asked(Entry(3, (2,))), made(entry=1)) is None
+    assert found(asked(Entry(3, (2,))), made(entry=2)) == like(made(entry=2))
     assert found(asked(scope="run:0::other"), made()) is None
     for change in OTHERS:
         assert found(asked(), made(**change)) is None
@@ -429,6 +429,14 @@ def test_exempt_calls_are_not_told_of() -> None:
 def test_what_is_kept_for_a_sibling_in_other_words_is_told_of_all_the_same() -> None:
     kept = again(reserved={"op_1": FIRST}, loose={"op_1"})
     assert found(by_model(kept, **OTHER_CALL, message="m1", sibling=SECOND), made()) == Untold((made(),))
+
+
+def test_what_a_sibling_was_answered_with_in_other_words_is_told_of_all_the_same() -> None:
+    taken = again(reserved={"op_1": FIRST}, loose={"op_1"}, answered={"op_1": "1:other"})
+    assert found(by_model(taken, **OTHER_CALL, message="m1", sibling=SECOND), made()) == Untold((made(),))
+    assert found(by_model(taken, **OTHER_CALL, message="m2", sibling="m2\x1f0"), made()) is None
+    surely = again(reserved={"op_1": FIRST}, answered={"op_1": "1:i"})
+    assert found(by_model(surely, **OTHER_CALL, message="m1", sibling=SECOND), made()) is None
 
 
 def test_siblings_of_who_was_told_had_not_read_it() -> None:

@@ -168,12 +168,21 @@ def _not_told_of(books: Books, ask: Ask, entry: Entry) -> Untold | None:
     if not ask.by_model:
         return None
     made = books.made(ask.scope, ask.tool, entry.earlier)
-    earlier = [c for c in made if c.operation_id not in entry.answered or entry.unread(c, ask.message)]
+    earlier = [c for c in made if _unheard(c, ask, entry)]
     told = {c.operation_id for c in earlier}
     since = [c for c in _open_calls(books, entry) if c.tool == ask.tool and c.operation_id not in told]
     news = (*earlier, *(c for c in since if entry.untold(c) and c.state in MAY_HAVE_EFFECT))
     calls = tuple(c for c in news if _may_bar(c, ask) and not (_for_sibling(c, ask, entry) and _surely(c, entry)))
     return Untold(calls, once=ask.untold == "tell") if calls else None
+
+
+def _unheard(call: Call, ask: Ask, entry: Entry) -> bool:
+    """Whether the asker was not told of this call: what a sibling was answered with, this one had not read.
+
+    Unless it answers the sibling for sure (by its step, or in its words): then it is nobody else's.
+    """
+    guessed = _for_other_sibling(call, ask, entry) and not _surely(call, entry)
+    return guessed or call.operation_id not in entry.answered or entry.unread(call, ask.message)
 
 
 def _surely(call: Call, entry: Entry) -> bool:
