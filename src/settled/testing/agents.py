@@ -62,6 +62,8 @@ class Errand:
     meant: Counter[Intention] = field(default_factory=Counter)
     """Intended in this turn, in any of its entries."""
     believed: Counter[Intention] = field(default_factory=Counter)
+    past: frozenset[str] = frozenset()
+    """Operation ids of what is believed to have been done in the turns before."""
     all: Plan = field(default_factory=list)
     over: bool = False
     at_work: int = 0
@@ -147,7 +149,8 @@ class Errand:
         self.meant |= Counter(i.intention for i in self.plan)
         for intention, count in (self.before + self.meant).items():
             self.sim.oracle.intended[intention] = count
-        mind = self.memory.copy() if self.variation == "resume" and self.memory else Mind(self.sim, self.plan)
+        resumed = self.memory.copy() if self.variation == "resume" and self.memory else None
+        mind = resumed or Mind(self.sim, self.plan, past=self.past)
         mind.first = self.tries == 1
         return mind, self.messages
 
@@ -160,6 +163,7 @@ class Errand:
         self.over = True
         self._remember()
         self.believed.update(mind.succeeded())
+        self.past |= mind.done()
 
     def _message(self, process: Process, place: Place, mind: Mind, message: Message, index: int) -> Steps[bool]:
         """Ask for all intents of one message, and again for what was not answered. False: stop the entry."""

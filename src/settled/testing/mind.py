@@ -34,11 +34,20 @@ class Mind:
     """Operation id -> the words of the ask that was given its final outcome."""
     words: dict[int, Words] = field(default_factory=dict)
     """Identity of an intent -> how it was put, or was found to have been put."""
+    past: frozenset[str] = frozenset()
+    """Operation ids of what it knows, from its history, to have been done in the turns before."""
 
     def copy(self) -> Mind:
         """Return what a checkpoint keeps of it."""
         return Mind(
-            self.sim, self.plan, self.first, dict(self.outcome), dict(self.credit), dict(self.closed), dict(self.words)
+            self.sim,
+            self.plan,
+            self.first,
+            dict(self.outcome),
+            dict(self.credit),
+            dict(self.closed),
+            dict(self.words),
+            self.past,
         )
 
     def pending(self, intent: Intent) -> bool:
@@ -79,7 +88,7 @@ class Mind:
 
     def _mine(self, intent: Intent, known: Call, *, own: bool) -> bool:
         holder = self.credit.get(known.operation_id)
-        if self.sim.truth_of(known) != intent.intention:
+        if self.sim.truth_of(known) != intent.intention or known.operation_id in self.past:
             return False
         if holder is None or holder is intent or self.pending(holder):
             return True
@@ -95,13 +104,17 @@ class Mind:
                 self.outcome[id(holder)] = STATUS_OF[known.state]  # news of what was asked for before
             return
         meant = self.sim.truth_of(known)
-        for intent in self.plan:
+        for intent in self.plan if known.operation_id not in self.past else ():
             if intent.intention == meant and self.pending(intent):
                 self.credit[known.operation_id] = intent
                 self.outcome[id(intent)] = STATUS_OF[known.state]
                 who, _, what = known.arguments.decode().partition("|")
                 self.words[id(intent)] = Words(who, what)
                 return
+
+    def done(self) -> set[str]:
+        """Return the operation ids of what it believes to be done."""
+        return {op for op, intent in self.credit.items() if self.outcome.get(id(intent)) == "succeeded"}
 
     def succeeded(self) -> Counter[Intention]:
         """What it believes to be done."""
