@@ -35,14 +35,14 @@ def made(state: State = S.SUCCEEDED, *attempts: Any, **changes: Any) -> Call:
 
 
 def second() -> Entry:
-    return Entry(no=2, since=1)
+    return Entry(2, (1,))
 
 
 # --- what is put on record ----------------------------------------------------------------
 
 
 def test_a_new_call_holds_all_that_was_asked() -> None:
-    entry = Entry(no=3, since=3)
+    entry = Entry(3)
     despite = frozenset({"op_b", "op_a"})
     wish = scoped(entry, words="1:w", fingerprint="1:f", message="m", step="s", despite=despite, lease=20.0)
     store = journal()

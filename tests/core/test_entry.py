@@ -167,20 +167,28 @@ def test_a_call_is_kept_for_a_sibling_loosely_or_surely() -> None:
 def test_an_entry_without_turns_sees_all_that_went_before() -> None:
     store = journal()
     first, second, third = (store.perform(EnterRun("r", "acme")) for _ in range(3))
-    assert [(e.no, e.since) for e in (first, second, third)] == [(1, 1), (2, 1), (3, 1)]
-    assert [list(e.earlier) for e in (first, second, third)] == [[], [1], [1, 2]]
+    assert [(e.no, list(e.earlier)) for e in (first, second, third)] == [(1, []), (2, [1]), (3, [1, 2])]
     other = store.perform(EnterRun("r", "other tenant"))
-    assert (other.no, other.since) == (1, 1)
+    assert (other.no, list(other.earlier)) == (1, [])
 
 
 def test_only_calls_of_the_open_turn_are_candidates() -> None:
     store = journal()
     turns = ["a", "a", "b", "b", "c"]
     entries = [store.perform(EnterRun("r", "", turn)) for turn in turns]
-    assert [(e.no, e.since) for e in entries] == [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5)]
+    assert [(e.no, list(e.earlier)) for e in entries] == [(1, []), (2, [1]), (3, []), (4, [3]), (5, [])]
     run = store.books.run("", "r")
     assert run is not None
     assert (run.entry, run.turn, run.since) == (5, "c", 5)
+
+
+def test_a_turn_that_is_worked_on_again_after_a_later_one_answers_from_its_own_entries() -> None:
+    store = journal()
+    turns = ["a", "b", "a", "b", "a"]
+    entries = [store.perform(EnterRun("r", "", turn)) for turn in turns]
+    assert [list(e.earlier) for e in entries] == [[], [], [1], [2], [1, 3]]
+    assert list(store.perform(EnterRun("other run", "", "a")).earlier) == []
+    assert list(store.perform(EnterRun("r", "other tenant", "a")).earlier) == []
 
 
 def test_what_the_history_holds_counts_as_answered() -> None:

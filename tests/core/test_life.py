@@ -121,7 +121,7 @@ def test_an_asker_outside_of_runs_and_one_without_a_record_can_go_too() -> None:
 @pytest.mark.parametrize(("state", "status"), [(S.SUCCEEDED, "succeeded"), (S.FAILED, "failed")])
 def test_an_answer_from_a_like_call_says_so(state: State, status: str) -> None:
     kept = scoped(state, attempt(1, DONE), result=FOUND)
-    answer = drive(Script(journal(kept)), asker(Entry(no=2)))
+    answer = drive(Script(journal(kept)), asker(Entry(2, (1,))))
     assert (answer.status, answer.like, answer.call) == (status, True, kept)
     assert drive(Script(journal(), ["value"]), asker(Entry())).like is False
 
@@ -129,7 +129,7 @@ def test_an_answer_from_a_like_call_says_so(state: State, status: str) -> None:
 def test_it_says_so_however_it_was_reached() -> None:
     doubt = scoped(S.UNKNOWN, attempt(1, MAYBE), terms={"lifetime": 0.0})
     declared = {"lifetime": 0.0, "probe": True}
-    found = drive(Script(journal(doubt), probes=[SAID_YES]), asker(Entry(no=2), policy=declared))
+    found = drive(Script(journal(doubt), probes=[SAID_YES]), asker(Entry(2, (1,)), policy=declared))
     assert (found.status, found.like) == ("succeeded", True)
 
 
@@ -248,7 +248,7 @@ def test_a_settled_doubt_answers_for_that_very_call() -> None:
     doubt = scoped(S.UNKNOWN, attempt(1, MAYBE), terms={"lifetime": 0.0})
     twin = scoped(S.SUCCEEDED, attempt(1, DONE), operation_id="op_3", key="3", n=2)
     script = Script(journal(doubt, twin), ["value"], [SAID_NO])
-    answer = drive(script, asker(Entry(no=2), policy={"lifetime": 0.0, "probe": True}))
+    answer = drive(script, asker(Entry(2, (1,)), policy={"lifetime": 0.0, "probe": True}))
     assert answer.call is not None
     assert (answer.status, answer.value, answer.call.operation_id) == ("succeeded", "value", "op_1")
     assert [c.pinned for c in sent(script, Claim)] == ["", "op_1"]
@@ -278,7 +278,7 @@ def test_doubts_that_bar_are_settled_first() -> None:
 def test_a_model_is_told_what_it_did_before_it_does_something_else() -> None:
     done = scoped(S.SUCCEEDED, attempt(1, DONE), **OTHER_CALL)
     script = Script(journal(done), ["value"])
-    answer = drive(script, asker(Entry(no=2), by_model=True))
+    answer = drive(script, asker(Entry(2, (1,)), by_model=True))
     assert (told(answer), answer.earlier, answer.like) == (("rejected", "untold_before"), (done,), False)
     assert "Invoke" not in script.counts
 
@@ -286,7 +286,7 @@ def test_a_model_is_told_what_it_did_before_it_does_something_else() -> None:
 def test_a_model_that_has_gone_has_not_heard_what_it_did() -> None:
     done = scoped(S.SUCCEEDED, attempt(1, DONE), **OTHER_CALL)
     for goes in (True, False):
-        entry = Entry(no=2)
+        entry = Entry(2, (1,))
         made = asker(entry, by_model=True)
         gone = (lambda _, name, one=made: one.abandon() if name == "Report" else None) if goes else None
         drive(Script(journal(done), meddle=gone), made)
@@ -294,7 +294,7 @@ def test_a_model_that_has_gone_has_not_heard_what_it_did() -> None:
 
 
 def test_a_model_whose_ask_was_broken_off_has_not_heard_what_it_did() -> None:
-    entry = Entry(no=2)
+    entry = Entry(2, (1,))
     script = Script(journal(scoped(S.SUCCEEDED, attempt(1, DONE), **OTHER_CALL)))
     flow = asker(entry, by_model=True).run()
     command = next(flow)

@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from settled.core.runs import EnterRun
 from settled.errors import JournalError
 from settled.journals.sqlite import SqliteJournal, migrate, schema
 from settled.testing.records import FakeClock, begun, make_ask
 
-ADDS = schema.Step(2, additive=True, statements=("CREATE TABLE extra (x)", "ALTER TABLE runs ADD COLUMN more TEXT"))
-CHANGES = schema.Step(3, additive=False, statements=("DROP TABLE extra",))
+ADDS = schema.Step(
+    schema.newest() + 1, additive=True, statements=("CREATE TABLE extra (x)", "ALTER TABLE runs ADD COLUMN more TEXT")
+)
+CHANGES = schema.Step(ADDS.version + 1, additive=False, statements=("DROP TABLE extra",))
 
 
 @pytest.fixture
@@ -46,22 +49,33 @@ def test_version_1_opens_and_reads(path):
     journal.close()
 
 
+def test_a_turn_that_was_open_in_version_1_goes_on(path):
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO runs VALUES (2, 'acme', 'thread', 4, 'message 3', 3, '{}', 'active')")
+    connection.close()
+    journal = opened(path)
+    assert list(journal.perform(EnterRun("thread", "acme", "message 3")).earlier) == [3, 4]
+    assert list(journal.perform(EnterRun("thread", "acme", "message 4")).earlier) == []
+    assert list(journal.perform(EnterRun("trip", "acme", "message 3")).earlier) == []
+    journal.close()
+
+
 def test_a_step_that_adds_is_taken_at_opening(path, monkeypatch):
     monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, ADDS))
     journal = opened(path)
     begun(journal, make_ask(operation_id="op_new"))
-    assert journal.check().facts["schema"] == 2
+    assert journal.check().facts["schema"] == ADDS.version
     assert journal.get("op_1").result == b"receipt"
     journal.close()
 
 
 def test_a_step_that_changes_waits_for_a_person(path, monkeypatch):
     monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, ADDS, CHANGES))
-    with pytest.raises(JournalError, match=r"step to version 3.*journal migrate"):
+    with pytest.raises(JournalError, match=rf"step to version {CHANGES.version}.*journal migrate"):
         opened(path)
     assert version(path) == 1
-    assert migrate(path) == (1, 3)
-    assert migrate(path) == (3, 3)
+    assert migrate(path) == (1, CHANGES.version)
+    assert migrate(path) == (CHANGES.version, CHANGES.version)
     journal = opened(path)
     assert journal.get("op_1").result == b"receipt"
     journal.close()
@@ -74,21 +88,21 @@ def test_a_newer_journal_is_refused_and_left_alone(path, monkeypatch):
     monkeypatch.undo()
     content = path.read_bytes()
     for attempt in (opened, migrate):
-        with pytest.raises(JournalError, match=r"version 2.*newer release"):
+        with pytest.raises(JournalError, match=rf"version {ADDS.version}.*newer release"):
             attempt(path)
     assert path.read_bytes() == content
 
 
 def test_a_step_that_fails_leaves_the_journal_as_it_was(path, monkeypatch):
-    broken = schema.Step(2, additive=True, statements=("CREATE TABLE extra (x)", "no such statement"))
+    broken = schema.Step(schema.newest() + 1, additive=True, statements=("CREATE TABLE extra (x)", "no such statement"))
     monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, broken))
     with pytest.raises(JournalError):
         opened(path)
     monkeypatch.undo()
-    journal = opened(path)
-    assert journal.check().facts["schema"] == 1
-    journal.close()
     assert version(path) == 1
+    journal = opened(path)
+    assert journal.check().facts["schema"] == schema.newest()
+    journal.close()
 
 
 def test_a_migration_makes_no_journal(tmp_path):

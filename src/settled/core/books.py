@@ -47,10 +47,10 @@ class Books(Protocol):
     def by_step(self, scope: str, step: str) -> str | None:
         """Return the operation id that a step stands for in a scope."""
 
-    def alike(self, scope: str, lane: str, tool: str, identity: str, entries: range) -> Sequence[Call]:
-        """Return the calls of one identity made in ``entries``, in order of creation."""
+    def alike(self, scope: str, lane: str, tool: str, identity: str, entries: Sequence[int]) -> Sequence[Call]:
+        """Return the calls of one identity made in ``entries`` (in order), in order of creation."""
 
-    def made(self, scope: str, tool: str, entries: range) -> Sequence[Call]:
+    def made(self, scope: str, tool: str, entries: Sequence[int]) -> Sequence[Call]:
         """Return the calls of one tool made in ``entries`` that may have had an effect."""
 
     def unsettled(self, tenant: str, scope: str, tool: str) -> Sequence[Call]:
@@ -61,6 +61,9 @@ class Books(Protocol):
 
     def run(self, tenant: str, run_id: str) -> RunRecord | None:
         """Return the record of a run."""
+
+    def turn(self, tenant: str, run_id: str, turn: str) -> Sequence[int]:
+        """Return the entries in which one turn of a run was worked on, in order."""
 
     def put(self, call: Call, row: LogRow) -> None:
         """Keep a call and the log row of its change."""
@@ -76,6 +79,9 @@ class Books(Protocol):
 
     def put_run(self, run: RunRecord) -> None:
         """Keep the record of a run."""
+
+    def put_turn(self, tenant: str, run_id: str, turn: str, entry: int) -> None:
+        """Note that a turn of a run is worked on in an entry."""
 
     def alert(self, call: Call, kind: str) -> None:
         """Put an alert into the outbox, in the same commit."""

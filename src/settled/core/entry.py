@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from settled.core.states import FINAL, State
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from settled.core.call import Call
 
 SETTLED_FOR_ASKER = FINAL | {State.NOT_DONE, State.PARTIAL}
@@ -22,8 +24,8 @@ class Entry:
     """One time that a process works on a scope (a run, or one attempt of an enclosing call)."""
 
     no: int = 1
-    since: int = 1
-    """Only calls made from this entry on are candidates (the open turn's first entry)."""
+    earlier: Sequence[int] = ()
+    """The entries, in order, whose calls may answer a like call of this one: those of the same turn."""
     answered: dict[str, str] = field(default_factory=dict)
     """Operation id -> the words it was asked for with."""
     steps: dict[str, str] = field(default_factory=dict)
@@ -44,11 +46,6 @@ class Entry:
     """Asker that is about to hear such a list -> its key in ``refused``."""
     listed: dict[str, str] = field(default_factory=dict)
     """Operation id -> the message that was answered with it as untold: its siblings were written without knowing."""
-
-    @property
-    def earlier(self) -> range:
-        """The entries whose calls may answer a like call of this one."""
-        return range(self.since, self.no)
 
     def free(self, call: Call, words: str) -> bool:
         """Whether ``call`` may still answer: a reworded match does not use it up for the old words."""

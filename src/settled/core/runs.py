@@ -46,11 +46,17 @@ class EnterRun:
         run = books.run(self.tenant, self.run_id) or RunRecord(self.run_id, self.tenant)
         no = run.entry + 1
         since = run.since if run.turn == self.turn else no
+        entry = Entry(no, self._earlier(books, range(since, no)))
         books.put_run(replace(run, entry=no, turn=self.turn, since=since))
-        entry = Entry(no=no, since=since)
+        if self.turn is not None:
+            books.put_turn(self.tenant, self.run_id, self.turn, no)
         for step in self.answered:
             _mark(books, entry, scope_of_run(self.tenant, self.run_id), step)
         return entry
+
+    def _earlier(self, books: Books, just_before: range) -> Sequence[int]:
+        """Return the entries of this turn; another turn may have come between (a message that is delivered again)."""
+        return just_before if self.turn is None else books.turn(self.tenant, self.run_id, self.turn)
 
 
 def _mark(books: Books, entry: Entry, scope: str, step: str) -> None:

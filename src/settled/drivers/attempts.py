@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def current_call(command: Invoke, binding: Binding) -> CurrentCall:
     """Return what the tool may know of this attempt."""
     call, no = command.call, command.no
-    entry = Entry(no=no)
+    entry = Entry(no, range(1, no))
     if call is None:
         return CurrentCall("", no, deadline=command.deadline, entry=entry)
     outer = current.get()

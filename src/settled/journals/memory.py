@@ -33,6 +33,7 @@ class MemoryBooks:
         self.tools: dict[tuple[str, str], list[str]] = defaultdict(list)
         self.open_calls: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
         self.run_records: dict[tuple[str, str], RunRecord] = {}
+        self.turns: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
         self.rows: list[LogRow] = []
         self.outbox: dict[int, Alert] = {}
         self.alert_count = 0
@@ -59,11 +60,11 @@ class MemoryBooks:
     def by_step(self, scope: str, step: str) -> str | None:
         return self.steps.get((scope, step))
 
-    def alike(self, scope: str, lane: str, tool: str, identity: str, entries: range) -> list[Call]:
+    def alike(self, scope: str, lane: str, tool: str, identity: str, entries: Sequence[int]) -> list[Call]:
         found = (self.calls[op] for op in self.likes.get((scope, lane, tool, identity), ()))
         return [call for call in found if call.entry in entries]
 
-    def made(self, scope: str, tool: str, entries: range) -> list[Call]:
+    def made(self, scope: str, tool: str, entries: Sequence[int]) -> list[Call]:
         found = (self.calls[op] for op in self.tools.get((scope, tool), ()))
         return [call for call in found if call.entry in entries and call.state in MAY_HAVE_EFFECT]
 
@@ -77,6 +78,9 @@ class MemoryBooks:
 
     def run(self, tenant: str, run_id: str) -> RunRecord | None:
         return self.run_records.get((tenant, run_id))
+
+    def turn(self, tenant: str, run_id: str, turn: str) -> Sequence[int]:
+        return tuple(self.turns.get((tenant, run_id, turn), ()))
 
     def put(self, call: Call, row: LogRow) -> None:
         before = self.calls.get(call.operation_id)
@@ -130,6 +134,11 @@ class MemoryBooks:
         before = self.run_records.get(name)
         self.run_records[name] = run
         self.undo.append(lambda: self.run_records.update({name: before}) if before else self.run_records.pop(name))
+
+    def put_turn(self, tenant: str, run_id: str, turn: str, entry: int) -> None:
+        entries = self.turns[tenant, run_id, turn]
+        entries.append(entry)
+        self.undo.append(entries.pop)
 
     def alert(self, call: Call, kind: str) -> None:
         self.alert_count += 1

@@ -32,6 +32,7 @@ from settled.testing.records import (
 )
 
 if TYPE_CHECKING:
+    from settled.core.ask import Ask
     from settled.ports import Journal
 
 
@@ -215,12 +216,25 @@ class CallContract(Timed):
         twin = begun(journal, replace(ask, operation_id=ask.operation_id + "b", step="m1/1", entry=first))
         assert (call.n, twin.n) == (1, 2)
         second = journal.perform(EnterRun("trip", "acme"))
-        assert (second.no, second.since) == (2, 1)
+        assert (second.no, list(second.earlier)) == (2, [1])
         played = scoped(journal, "trip", second, step="m1/0", identity=ask.identity)
         assert journal.perform(Claim(played)) == Stands(call)
         reply = journal.perform(Claim(replace(played, step="m9/0", operation_id="op_minted")))
         assert reply == Busy(twin, like=True)
         assert isinstance(journal.perform(Claim(scoped(journal, "trip", first))), Superseded)
+
+    def test_a_turn_that_is_delivered_again_answers_from_its_own_entries(self, journal: Journal) -> None:
+        """And not from those of the turns that came between."""
+
+        def mail(turn: str) -> Ask:
+            return scoped(journal, "thread", journal.perform(EnterRun("thread", "acme", turn=turn)), identity="mail")
+
+        first = ended(journal, begun(journal, mail("t1")), result=b"1")
+        ended(journal, begun(journal, mail("t2")), result=b"2")
+        again = mail("t1")
+        assert journal.perform(Claim(again)) == Stands(first, like=True)
+        twin = begun(journal, replace(again, operation_id=again.operation_id + "b"))
+        assert twin.n == 3
 
     def test_runs_are_listed_newest_first(self, journal: Journal) -> None:
         """With what they have spent."""

@@ -24,7 +24,7 @@ def inside(hand: Hand, command: Invoke, left: Left) -> Steps[Returned | Raised]:
     assert hand.life is not None
     assert hand.life.ask is not None
     asked, outer, sim = hand.life.ask, command.call, hand.sim
-    place = Place(f"call:{outer.operation_id}", asked.run_id, Entry(no=command.no), asked.run_entry)
+    place = Place(f"call:{outer.operation_id}", asked.run_id, Entry(command.no, range(1, command.no)), asked.run_entry)
     for no, name in enumerate(INNER):
         intent = Intent(TOOLS[name], f"{outer.operation_id}/{no}", "w")
         sim.oracle.intended[intent.intention] = 1

@@ -28,10 +28,10 @@ BY_STEP: Final = "SELECT operation_id FROM steps WHERE scope = ? AND step = ?"
 _MAY_HAVE_EFFECT: Final = ", ".join(f"'{state}'" for state in sorted(MAY_HAVE_EFFECT))
 # INDEXED BY: the plan is part of the promise that cost does not grow with the journal; SQLite refuses any other.
 _ALIKE: Final = "INDEXED BY calls_alike WHERE scope = ? AND scope <> '' AND tool = ? AND lane = ? AND identity = ?"
-ALIKE: Final = f"{SELECT_CALL} {_ALIKE} AND entry >= ? AND entry < ? ORDER BY seq"
+ALIKE: Final = f"{SELECT_CALL} {_ALIKE} AND entry >= ? AND entry <= ? ORDER BY seq"
 LAST_N: Final = f"SELECT max(n) FROM calls {_ALIKE}"  # noqa: S608 - made of constants
 MADE: Final = (
-    f"{SELECT_CALL} INDEXED BY calls_made WHERE scope = ? AND scope <> '' AND tool = ? AND entry >= ? AND entry < ? "
+    f"{SELECT_CALL} INDEXED BY calls_made WHERE scope = ? AND scope <> '' AND tool = ? AND entry >= ? AND entry <= ? "
     f"AND state IN ({_MAY_HAVE_EFFECT}) ORDER BY seq"
 )
 UNSETTLED: Final = (
@@ -39,6 +39,7 @@ UNSETTLED: Final = (
     "AND tool = ? AND scope = ? AND tenant = ? ORDER BY seq"
 )
 RUN: Final = f"{SELECT_RUN} WHERE tenant = ? AND run_id = ?"
+TURN: Final = "SELECT entry FROM turns WHERE tenant = ? AND run_id = ? AND turn = ? ORDER BY entry"
 
 _PLACES: Final = ", ".join("?" * len(COLUMNS))
 INSERT_CALL: Final = f"INSERT INTO calls ({_COLUMNS}) VALUES ({_PLACES})"  # noqa: S608 - made of constants
@@ -55,6 +56,7 @@ PUT_RUN: Final = (
     "ON CONFLICT (tenant, run_id) DO UPDATE SET entry = excluded.entry, turn = excluded.turn, "
     "since = excluded.since, spent = excluded.spent, state = excluded.state"
 )
+PUT_TURN: Final = "INSERT INTO turns (tenant, run_id, turn, entry) VALUES (?, ?, ?, ?)"
 ALERT: Final = "INSERT INTO outbox (kind, operation_id, at) VALUES (?, ?, ?)"
 
 
@@ -116,18 +118,19 @@ class SqliteBooks:
         row = self.look(BY_STEP, scope, step).fetchone()
         return None if row is None else plain(row[0])
 
-    def alike(self, scope: str, lane: str, tool: str, identity: str, entries: range) -> Sequence[Call]:
+    def alike(self, scope: str, lane: str, tool: str, identity: str, entries: Sequence[int]) -> Sequence[Call]:
         """Return the calls of one identity made in ``entries``, in order of creation."""
         if not entries:
             return ()
-        found = self.look(ALIKE, scope, tool, lane, identity, entries.start, entries.stop)
-        return [read_call(row) for row in found]
+        found = map(read_call, self.look(ALIKE, scope, tool, lane, identity, entries[0], entries[-1]))
+        return [call for call in found if call.entry in entries]
 
-    def made(self, scope: str, tool: str, entries: range) -> Sequence[Call]:
+    def made(self, scope: str, tool: str, entries: Sequence[int]) -> Sequence[Call]:
         """Return the calls of one tool made in ``entries`` that may have had an effect."""
         if not entries:
             return ()
-        return [read_call(row) for row in self.look(MADE, scope, tool, entries.start, entries.stop)]
+        found = map(read_call, self.look(MADE, scope, tool, entries[0], entries[-1]))
+        return [call for call in found if call.entry in entries]
 
     def unsettled(self, tenant: str, scope: str, tool: str) -> Sequence[Call]:
         """Return the calls of one tool in one scope whose outcome is open, in order of creation."""
@@ -141,6 +144,10 @@ class SqliteBooks:
         """Return the record of a run."""
         row = self.look(RUN, tenant, run_id).fetchone()
         return None if row is None else read_run(row)
+
+    def turn(self, tenant: str, run_id: str, turn: str) -> Sequence[int]:
+        """Return the entries in which one turn of a run was worked on, in order."""
+        return tuple(entry for (entry,) in self.look(TURN, tenant, run_id, turn))
 
     def put(self, call: Call, row: LogRow) -> None:
         """Keep a call and the log row of its change."""
@@ -168,6 +175,10 @@ class SqliteBooks:
     def put_run(self, run: RunRecord) -> None:
         """Keep the record of a run."""
         self.write(PUT_RUN, run.run_id, run.tenant, run.entry, run.turn, run.since, spent_text(run.spent), run.state)
+
+    def put_turn(self, tenant: str, run_id: str, turn: str, entry: int) -> None:
+        """Note that a turn of a run is worked on in an entry."""
+        self.write(PUT_TURN, tenant, run_id, turn, entry)
 
     def alert(self, call: Call, kind: str) -> None:
         """Put an alert into the outbox, in the same commit."""

@@ -123,6 +123,24 @@ STEPS: tuple[Step, ...] = (
             "CREATE TABLE forgotten (operation_id TEXT PRIMARY KEY) WITHOUT ROWID",
         ),
     ),
+    Step(
+        2,
+        additive=True,
+        statements=(
+            (
+                "CREATE TABLE turns (tenant TEXT NOT NULL, run_id TEXT NOT NULL, turn TEXT NOT NULL, "
+                "entry INTEGER NOT NULL, PRIMARY KEY (tenant, run_id, turn, entry)) WITHOUT ROWID"
+            ),
+            # Of the turns before this step only the open one is known.
+            (
+                "INSERT INTO turns (tenant, run_id, turn, entry) "
+                "WITH RECURSIVE open (tenant, run_id, turn, entry, last) AS ("
+                "SELECT tenant, run_id, turn, since, entry FROM runs WHERE turn IS NOT NULL UNION ALL "
+                "SELECT tenant, run_id, turn, entry + 1, last FROM open WHERE entry < last) "
+                "SELECT tenant, run_id, turn, entry FROM open"
+            ),
+        ),
+    ),
 )
 """Every step there ever was, oldest first."""
 
