@@ -10,6 +10,7 @@ from settled.core import codec
 from settled.core.late import Evidence
 from settled.core.model import Effect, Fault, FaultClass, Standing
 from settled.core.model import Evidence as Proof
+from settled.core.outcome import NEVER_SENT
 from settled.core.states import Event, State
 from tests.core.build import BUSY, LOST, REFUSED, SOME, UNREADABLE, at, attempt, call, journal
 
@@ -130,6 +131,15 @@ def test_a_refusal_of_every_attempt_speaks_against_a_success() -> None:
     assert (other.disputed, other.held) == (True, True)  # nothing new against it
     read, store = heard(call(S.SUCCEEDED, attempt(1, MAYBE), terms=READ), REFUSED)
     assert (read.disputed, kinds(store)) == (False, [])
+
+
+def test_what_only_one_asker_can_know_says_nothing_of_what_another_has_begun() -> None:
+    kept = call(S.UNKNOWN, attempt(1, OPEN), claim="op_a")
+    after, _ = heard(kept, NEVER_SENT, claim="op_a")
+    assert (after.state, after.attempts[0].standing) == (S.NOT_DONE, NONE)
+    unmoved, store = heard(kept, NEVER_SENT, claim="op_b")
+    assert unmoved == kept
+    assert rows(store) == []
 
 
 def test_an_attempt_that_still_runs_is_not_over() -> None:

@@ -12,8 +12,8 @@ from settled.core.claim import Claim
 from settled.core.commands import AwaitCall, CheckOwners, Report, Shut, Spill, Transact
 from settled.core.entry import Entry
 from settled.core.late import Evidence
-from settled.core.machine import NEVER_SENT, Life
 from settled.core.model import Effect, KeyKind, Standing
+from settled.core.outcome import NEVER_SENT
 from settled.core.policy import Limits
 from settled.core.runs import EnterRun
 from settled.core.settling import Adopt
@@ -24,6 +24,7 @@ from tests.core.script import LOST, SAID_NO, SAID_NOTHING, SAID_YES, Script, dri
 
 if TYPE_CHECKING:
     from settled.core.answer import Answer
+    from settled.core.machine import Life
 
 S = State
 MAYBE, DONE, NONE = Standing.MAYBE, Standing.DONE, Standing.NONE

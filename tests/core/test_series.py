@@ -26,6 +26,7 @@ from settled.core.commands import (
 from settled.core.late import Evidence
 from settled.core.model import Effect, Fault, FaultClass, Standing
 from settled.core.model import Evidence as Proof
+from settled.core.outcome import NEVER_SENT
 from settled.core.policy import Limits
 from settled.core.progress import Begin, Charge, Close, End
 from settled.core.runs import EnterRun
@@ -305,6 +306,8 @@ def test_a_journal_that_fails_before_the_next_intent_sends_nothing_more() -> Non
         assert answer.fault is not None
         assert answer.call is not None
         assert answer.call.state is S.PROCESSING
+        [spilled] = sent(script, Spill)
+        assert spilled == Spill(Evidence("op_2", 2, NEVER_SENT, claim="op_2"))
 
 
 def test_a_journal_that_fails_after_a_settled_doubt_answers_from_the_record() -> None:

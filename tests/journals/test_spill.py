@@ -32,7 +32,7 @@ def drained(spill):
 PIECES = [
     Evidence("op_1", 1, None, b"\x00\n\xff" * 3, AWKWARD),
     Evidence("op_2", 2, LOST, None, "", over=False),
-    Evidence("op_3", 3, None, b""),
+    Evidence("op_3", 3, None, b"", claim="op_4"),
 ]
 
 

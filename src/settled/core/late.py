@@ -25,12 +25,14 @@ class Evidence:
     result: bytes | None = None
     note: str = ""
     over: bool = True
+    claim: str = ""
+    """If given: only of an attempt that this asker began. It may not have begun one; another may have, since."""
 
     def apply(self, books: Books, now: Moment) -> Call | None:
         """Add it, and let it settle what it can; return the call as it stands then."""
         call = books.by_id(self.operation_id)
         attempt = attempt_of(call, self.no) if call else None
-        if call is None or attempt is None:
+        if call is None or attempt is None or (self.claim and call.claim != self.claim):
             return call
         standing = standing_of(self.fault)
         if _known(attempt, standing):

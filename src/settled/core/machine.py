@@ -27,8 +27,7 @@ from settled.core.ask import (
 from settled.core.claim import Claim
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Spill, Woke, expect
 from settled.core.late import Evidence
-from settled.core.model import Evidence as Proof
-from settled.core.model import Fault, FaultClass
+from settled.core.outcome import NEVER_SENT
 from settled.core.series import Series
 from settled.core.settling import Adopt
 from settled.core.states import UNSETTLED, State
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from settled.core.call import Call
     from settled.core.commands import Flow
 
-NEVER_SENT = Fault(FaultClass.RETRYABLE, Proof.NONE, "never_sent", local=True)
 POLL = (0.02, 1.0)
 """Seconds between looks at another process's call: the first wait and the longest."""
 LOCAL_LOOK = 30.0

@@ -29,6 +29,10 @@ class TooLate(TimeoutError):  # noqa: N818 - as TimeoutError itself
     """The lease or the asker's time was over before the attempt could start: nothing was sent."""
 
 
+NEVER_SENT = Fault(FaultClass.RETRYABLE, Evidence.NONE, "never_sent", local=True)
+"""Of an attempt whose intent may be on record, and that was not begun."""
+
+
 def read(ended: Ended, policy: Policy, clean: Clean, *, attempt: int, doubtful: bool) -> Fault | None:
     """Return the fault of an attempt, its message cleaned of secrets; ``None`` if it succeeded."""
     outcome = ended.outcome
@@ -78,7 +82,7 @@ def _of_error(outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool, 
     if said is not None:
         return said
     if isinstance(error, TooLate):  # says nothing of the other side, which was not reached
-        return Fault(FaultClass.RETRYABLE, Evidence.NONE, "never_sent", _text(error), local=True)
+        return replace(NEVER_SENT, message=_text(error))
     if isinstance(error, AttemptTimeout):  # ours: it says nothing that the tool could know better
         return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "attempt_timeout", _text(error))
     try:

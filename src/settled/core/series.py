@@ -29,7 +29,7 @@ from settled.core.commands import (
 from settled.core.late import Evidence
 from settled.core.model import Effect, Fault, FaultClass
 from settled.core.model import Evidence as Proof
-from settled.core.outcome import TooLate, read
+from settled.core.outcome import NEVER_SENT, TooLate, read
 from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, FencedOut
 from settled.core.retry import Again, Stop, Tries, plan, why
 from settled.core.settle import PROBE_LIMIT, settle
@@ -205,6 +205,7 @@ class Series(Wire):
             reply = yield from self.transact(begin)
         except JournalError:  # nothing more is sent; what was sent before is not unsaid
             yield from self._give_back(step)
+            yield from self.do(Spill(Evidence(begin.operation_id, begin.no, NEVER_SENT, claim=ask.operation_id)))
             return self._unwritten(call, fault)
         if isinstance(reply, BudgetSpent):
             yield from self._give_back(step)

@@ -172,6 +172,7 @@ def _line(evidence: Evidence) -> bytes:
         result,
         evidence.note,
         evidence.over,
+        evidence.claim,
     ]
     body = to_json(values).encode("utf-8", "surrogatepass")
     return b"%08x %s\n" % (crc32(body), body)
@@ -183,5 +184,6 @@ def _evidence(line: bytes) -> Evidence | None:
     if checksum != b"%08x" % crc32(body):
         return None
     values: list[Any] = from_json(body.decode("utf-8", "surrogatepass"))
-    operation_id, no, fault, result, note, over = values
-    return Evidence(operation_id, no, fault_of(fault), None if result is None else b64decode(result), note, over=over)
+    operation_id, no, fault, result, note, over, claim = values
+    data = None if result is None else b64decode(result)
+    return Evidence(operation_id, no, fault_of(fault), data, note, over=over, claim=claim)
