@@ -254,7 +254,8 @@ class Guard:
 
         Args:
             run_id: names the task, the same each time that it is started.
-            turn: id of the user message that is worked on. In a new turn, calls of earlier turns answer nothing.
+            turn: id of the user message that is worked on. Only calls of the same turn answer, also when a message is
+                delivered again after a later one.
             answered: steps (as given to ``dispatch``) whose answers the history that the model sees holds.
             within: seconds for the whole run; no attempt starts that cannot end in time.
             retries: retries of all calls of the run, over all its entries.
