@@ -9,7 +9,7 @@ import pytest
 from settled.core.entry import Entry
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.states import State
-from tests.core.build import call, journal
+from tests.core.build import ask, call, journal
 
 S = State
 
@@ -121,13 +121,15 @@ def test_only_siblings_of_the_message_that_was_told_had_not_read_it() -> None:
 
 def refused() -> Entry:
     entry = Entry(answered={"op_0": "1:z"}, told={"op_0": S.FAILED})
-    entry.refuse("s1", "asker-1", "m1", (call(S.SUCCEEDED), call(S.UNKNOWN, operation_id="op_2")))
+    asker = ask(operation_id="asker-1", message="m1", words="1:i")
+    entry.refuse("s1", asker, (call(S.SUCCEEDED), call(S.UNKNOWN, operation_id="op_2", words="1:b")))
     return entry
 
 
 def test_a_list_of_untold_calls_tells_them() -> None:
     entry = refused()
     assert entry.told == {"op_0": S.FAILED, "op_1": S.SUCCEEDED, "op_2": S.UNKNOWN}
+    assert entry.answered == {"op_0": "1:z", "op_1": "1:i", "op_2": ""}  # asked for by its own words, or by others
     assert entry.listed == {"op_1": "m1", "op_2": "m1"}
     assert [c.operation_id for c in entry.refused["s1"]] == ["op_1", "op_2"]
     heard = refused()
@@ -149,7 +151,7 @@ def test_who_never_heard_the_list_was_not_told() -> None:
 
 def test_who_was_told_first_had_read_it_first() -> None:
     entry = Entry(listed={"op_1": "m0"})
-    entry.refuse("s1", "asker-1", "m1", (call(S.SUCCEEDED),))
+    entry.refuse("s1", ask(message="m1"), (call(S.SUCCEEDED),))
     assert entry.listed == {"op_1": "m0"}
 
 

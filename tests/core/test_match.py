@@ -416,6 +416,15 @@ def test_a_model_that_was_told_goes_on() -> None:
     assert found(by_model(again(answered={"op_1": "1:i"}), **OTHER_CALL), made()) is None
 
 
+def test_a_model_that_was_listed_a_call_and_asks_for_just_that_one_is_asked_about_it_by_itself() -> None:
+    done, other = made(), made(operation_id="op_2", key="key of op_2", words="1:b", identity="1:b", n=1)
+    entry = again()
+    entry.refuse("s1", by_model(entry, **OTHER_CALL), (done, other))
+    assert found(by_model(entry), done, other) == Untold((done,))
+    entry.refuse("s2", by_model(entry), (done,))
+    assert found(by_model(entry), done, other) is None
+
+
 def test_exempt_calls_are_not_told_of() -> None:
     assert found(by_model(**OTHER_CALL), made(kind=KeyKind.BUSINESS)) is None
     assert found(by_model(**OTHER_CALL, despite=frozenset({"op_1"})), made()) is None

@@ -164,7 +164,7 @@ def _remember(books: Books, ask: Ask, reply: ClaimReply) -> None:
         return
     if isinstance(reply, Untold):
         if reply.once:
-            entry.refuse(ask.step or ask.operation_id, ask.operation_id, ask.message, reply.calls)
+            entry.refuse(ask.step or ask.operation_id, ask, reply.calls)
     elif isinstance(reply, Begun | Stands | Busy | Doubtful):
         like = not isinstance(reply, Begun) and reply.like
         entry.take(reply.call, ask.words, ask.operation_id, like=like, step=ask.step)

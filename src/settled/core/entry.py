@@ -14,6 +14,7 @@ from settled.core.states import FINAL, State
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from settled.core.ask import Ask
     from settled.core.call import Call
 
 SETTLED_FOR_ASKER = FINAL | {State.NOT_DONE, State.PARTIAL}
@@ -77,10 +78,16 @@ class Entry:
         """Whether an asker waits for this call: who asks for a like one meanwhile means another one."""
         return any(awaited == operation_id for awaited, _ in list(self.waiting.values()))
 
-    def refuse(self, key: str, asker: str, message: str, calls: tuple[Call, ...]) -> None:
-        """An asker is answered with calls that it had not been told of; that tells them, once it hears it."""
+    def refuse(self, key: str, ask: Ask, calls: tuple[Call, ...]) -> None:
+        """An asker is answered with calls that it had not been told of; that tells them, once it hears it.
+
+        It does not use them up: who asks in the words of one of them is asked about that one by itself.
+        """
+        asker, message = ask.operation_id, ask.message
         for call in calls:
             self.tell(call)
+            if ask.words != call.words:
+                self.answered[call.operation_id] = ""
             self.listed.setdefault(call.operation_id, message)
         self.refused[key] = calls
         self.lists[asker] = key
