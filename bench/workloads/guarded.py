@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from bench.workloads.orders import Orders, Word
 
 OPEN = (State.UNKNOWN, State.PROCESSING)
+PATIENCE = 3
+"""Times that a call is asked for again at the most, where the agent is told to."""
 SETTLINGS = 10
 """Times that the queue is gone through at the most, as a schedule would."""
 _BACKOFF = settled.Backoff(base=BASE, throttled_base=THROTTLED_BASE, cap=CAP)
@@ -121,11 +123,14 @@ class Guarded:
     def make(self, mark: int, tool: str, arguments: Mapping[str, Any]) -> Report:
         """Make one call; return what the agent is told."""
         began, before = time.monotonic(), self._tools.took
-        result = self._guard.dispatch(tool, json.dumps(arguments), step=f"{self._message}-{mark}/0")
-        if result.reason in ("untold_before", "unknown_before"):  # the model is told what it did, and means it
-            result = self._guard.dispatch(tool, json.dumps(arguments), step=f"{self._message}-{mark}-again/0")
+        result = self._ask(mark, 0, tool, arguments)
+        asked = 1
+        while (pause := _pause(result)) is not None and asked <= PATIENCE:
+            time.sleep(pause)
+            result = self._ask(mark, asked, tool, arguments)
+            asked += 1
         took = time.monotonic() - began - (self._tools.took - before)
-        plain = result.ok and result.attempts == 1 and not result.replayed and self._tools.took > before
+        plain = asked == 1 and result.ok and result.attempts == 1 and not result.replayed and self._tools.took > before
         return Report(
             self._task,
             self._entry,
@@ -134,8 +139,23 @@ class Guarded:
             result.value if result.value_available else None,
             result.reason or result.message,
             result.operation_id,
+            asked=asked,
             added=took if plain else None,
         )
+
+    def _ask(self, mark: int, time: int, tool: str, arguments: Mapping[str, Any]) -> settled.Result[Any]:
+        return self._guard.dispatch(tool, json.dumps(arguments), step=f"{self._message}-{mark}-{time}/0")
+
+
+def _pause(result: settled.Result[Any]) -> float | None:
+    """Return how long to wait before the call is asked for again; ``None``: the agent goes on.
+
+    It does what it is told: told what it has done, it means its call all the same; told that the tool is left alone for
+    a moment, it waits for that moment. A call whose tries are used up it does not ask for again.
+    """
+    if result.reason == "breaker_open":
+        return _BREAKER.cooldown if result.retry_after is None else result.retry_after
+    return 0.0 if result.reason in ("untold_before", "unknown_before") else None
 
 
 def settle(orders: Orders, tools: Tools, plan: Mapping[str, Any]) -> None:

@@ -46,6 +46,8 @@ class Figures:
     given_up: list[str] = field(default_factory=list)
     """Calls proved not done whose tries were used up, or that were settled so when the run was over."""
     rejected: list[str] = field(default_factory=list)
+    asked_again: int = 0
+    """Calls that the agent asked for again since it was told to wait, or what it had done."""
     no_answer: int = 0
     queued: int = 0
     """Calls in the queue when the states were compared."""
@@ -136,9 +138,10 @@ class Group:
         return self.count("unknown") > 0 and any(row["fault"] in AFTER_SENDING for row in self.rows)
 
     def missing(self) -> list[int]:
-        """Return the places of calls that were told otherwise than done, and were not done."""
+        """Return the places of calls that were told otherwise than done, and were never executed."""
+        executed = {row["key"] for row in self.rows if row["executed"]}
         open_marks = [report["mark"] for report in self.said if report["said"] not in ("done", "failed")]
-        return open_marks[: max(0, len(self.marks) - len(self.done_keys))]
+        return open_marks[: max(0, len(self.marks) - len(executed))]
 
     def _add(self, cases: list[str], count: int, what: str) -> None:
         cases.extend([f"{self.name}: {what}"] * max(0, count))
@@ -197,6 +200,7 @@ class TaskRun:
         figures.requests += len(ledger)
         figures.right += state["right"]
         figures.queued += len(self.queue)
+        figures.asked_again += sum(report["asked"] > 1 for report in final_of(self.reports))
         figures.added += [report["added"] for report in self.reports if report["added"] is not None]
         if not state["right"] and self.guarded:
             self._explain(figures, name, groups, explained=state["explained"])

@@ -64,6 +64,8 @@ class Report:
     value: Any = None
     why: str = ""
     operation_id: str = ""
+    asked: int = 1
+    """Times that it was asked for."""
     added: float | None = None
     """Seconds beyond the call's one request; ``None`` if it was not such a plain call."""
 

@@ -31,6 +31,7 @@ _LINES: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("... after settling it", lambda f: f"{len(f.left):,}"),
     ("proved not done, given up", lambda f: f"{len(f.given_up):,}"),
     ("rejected", lambda f: f"{len(f.rejected):,}"),
+    ("asked for again, as told", lambda f: f"{f.asked_again:,}"),
     ("requests for each call meant", lambda f: f"{f.requests / f.calls:.3f}"),
     ("added to a plain call (median)", lambda f: f"{1000 * median(f.added):.2f} ms" if f.added else "-"),
     ("agents killed", lambda f: f"{f.kills:,}"),
