@@ -23,15 +23,14 @@ def main(arguments: list[str] | None = None) -> int:
     given = _read(arguments)
     rows: list[Row] = given.row or list(ROWS)
     folder = Path(tempfile.mkdtemp(prefix="settled-workloads-"))
-    with home.Home(Weather(killed=given.kills), home.prepared()) as world:
+    python = home.prepared() if given.world == home.BFCL else Path(sys.executable)
+    with home.Home(Weather(killed=given.kills), python, given.world) as world:
         figures = play_all(world, folder, rows, given.seeds, jobs=given.jobs, tasks=given.tasks)
-    title = f"BFCL v4 multi-turn base, {given.seeds} seeds"
     if given.json:
         print(json.dumps({row: each.as_json() for row, each in figures.items()}))
-        sys.stdout = sys.stderr
     else:
-        report.show(figures, title)
-    fine = report.passed(figures)
+        report.show(figures, f"{given.world.rpartition('.')[2]}, {given.seeds} seeds")
+    fine = report.passed(figures, sys.stderr if given.json else sys.stdout)
     if fine and not given.keep:
         shutil.rmtree(folder)
     else:
@@ -45,7 +44,10 @@ def _read(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=20, help="how often each task is played (20)")
     parser.add_argument("--tasks", type=int, help="only the first so many of the 200 tasks")
     parser.add_argument("--jobs", type=int, default=2, help="agents at work at once (2)")
-    parser.add_argument("--kills", type=float, default=Weather().killed, help="share of first requests that kill (0.02)")
+    parser.add_argument(
+        "--kills", type=float, default=Weather().killed, help="share of first requests that kill (0.02)"
+    )
+    parser.add_argument("--world", default=home.BFCL, help="module with the tasks; others are run by this Python")
     parser.add_argument("--json", action="store_true", help="figures and evidence as JSON on standard output")
     parser.add_argument("--keep", action="store_true", help="keep journals and reports")
     return parser.parse_args(arguments)

@@ -21,7 +21,7 @@ from settled.core.states import State
 from settled.ports import CallQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from bench.workloads.client import Tools

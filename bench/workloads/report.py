@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from rich import box
 from rich.console import Console
@@ -78,13 +78,13 @@ def verdicts(row: Row, f: Figures) -> list[tuple[str, list[str], bool]]:
     ]
 
 
-def passed(figures: Mapping[Row, Figures]) -> bool:
-    """Print a line for each thing that must hold; return whether all do."""
+def passed(figures: Mapping[Row, Figures], out: TextIO) -> bool:
+    """Write a line for each thing that must hold; return whether all do."""
     fine = True
     for row, each in figures.items():
         for words, evidence, holds in verdicts(row, each):
-            print(f"{'PASS' if holds else 'FAIL'}  {row}: {words}")
+            out.write(f"{'PASS' if holds else 'FAIL'}  {row}: {words}\n")
             if not holds:
-                print("".join(f"      {line}\n" for line in evidence[:_SHOWN]), end="")
+                out.writelines(f"      {line}\n" for line in evidence[:_SHOWN])
             fine &= holds
     return fine

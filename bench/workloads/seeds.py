@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from bench.workloads.agent import live
-from bench.workloads.orders import Orders
 from settled.testing.kill.life import fork
 from settled.testing.kill.nursery import KILLED
 from settled.testing.kill.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from bench.workloads.orders import Orders
 
 LONGEST = 900.0
 """Seconds after which a seed that hangs is given up."""

@@ -155,7 +155,11 @@ class Visit(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, body: bytes, more: Mapping[str, str] | None = None) -> None:
         self.send_response_only(status)
-        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **(more or {})}.items():
+        for name, value in {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            **(more or {}),
+        }.items():
             self.send_header(name, value)
         self._headers_buffer.append(b"\r\n" + body)  # type: ignore[attr-defined]  # head and body in one packet
         self.flush_headers()

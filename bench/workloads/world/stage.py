@@ -74,7 +74,9 @@ class Stage:
 
     def found(self, key: str) -> list[Any]:
         """Return the answers of what was done under a key."""
-        return [row.answer for row in self.ledger if row.key == key and (row.changed or row.status == contract.EXECUTED)]
+        return [
+            row.answer for row in self.ledger if row.key == key and (row.changed or row.status == contract.EXECUTED)
+        ]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the ledger as plain data."""
@@ -87,7 +89,9 @@ def _answer_of(objects: list[object], tool: str, arguments: Mapping[str, Any]) -
     if method is None:
         return contract.FAILED, {"error": f"no tool {tool}"}
     try:
-        answer = json.loads(json.dumps(method(**copy.deepcopy(dict(arguments))), default=str))  # tools keep what they get
+        answer = json.loads(
+            json.dumps(method(**copy.deepcopy(dict(arguments))), default=str)
+        )  # tools keep what they get
     except Exception as error:  # noqa: BLE001 - a tool may fail as it likes; so the data set's own runner reads it
         return contract.FAILED, {"error": f"{type(error).__name__}: {error}"}
     return (contract.FAILED if isinstance(answer, dict) and "error" in answer else contract.EXECUTED), answer

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import hashlib
 import json
 import random
 from typing import Any
 
-_UNSEEN = (random.Random, datetime.datetime)
+_UNSEEN = (random.Random, dt.datetime)
 """Dice make ids and readings, clocks make time stamps: neither says what was done."""
 
 
