@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import settled
+from settled.ports import CallQuery
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,6 +73,60 @@ def test_a_killed_call_is_settled_by_the_probe_at_once(tmp_path: Path) -> None:
         with guard.run("r"):
             assert found.call(1).value == "paid 1"
     assert ledger.read_text() == "x"
+
+
+@pytest.mark.parametrize("settles", ["schedule", "person"])
+def test_what_was_settled_before_the_program_asks_again_is_not_done_again(tmp_path: Path, settles: str) -> None:
+    """Whether the schedule, a person or the program that was started again comes first makes no difference."""
+    address, ledger = f"sqlite:///{tmp_path}/j.db", tmp_path / "ledger"
+    killed_in_mid_call(address, ledger, "no run")
+    with settled.Guard(address) as guard:
+        probe = (lambda call: settled.Happened("paid 1")) if settles == "schedule" else None
+        pay = declare(guard, ledger, **({"probe": probe, "max_request_lifetime": 0.0} if probe else {}))
+        guard.reconcile()
+        if settles == "person":
+            [waiting] = guard.journal.find(CallQuery())
+            guard.resolve(waiting.operation_id, "happened", result="paid 1", by="ann", reason="seen in the books")
+        first, second = pay.call(1), pay.call(1)
+    assert (first.status, first.value, first.replayed) == ("succeeded", "paid 1", True)
+    assert (second.status, second.value, second.replayed) == ("succeeded", "paid 1", False)
+    assert ledger.read_text() == "xy"  # once by the killed process, once more because it was asked for twice
+
+
+def test_a_doubt_that_its_own_asker_saw_settled_answers_no_later_call(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    with settled.Guard("memory://") as guard:
+
+        @guard.tool(effect="write", probe=lambda call: settled.Happened("found"), max_request_lifetime=0.0)
+        def pay(n: int) -> str:
+            with ledger.open("a") as file:
+                file.write("y")
+            raise TimeoutError("no answer")
+
+        assert [pay.call(1).replayed for _ in range(2)] == [False, False]
+    assert ledger.read_text() == "yy"
+
+
+def test_a_killed_call_is_taken_by_reconciliation_before_its_lease_is_over(tmp_path: Path) -> None:
+    address, ledger = f"sqlite:///{tmp_path}/j.db", tmp_path / "ledger"
+    killed_in_mid_call(address, ledger, "no run")
+    with settled.Guard(address) as guard:
+        declare(guard, ledger)
+        counts = guard.reconcile()
+        assert (counts.orphans, counts.left, counts.probes_failed) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(("says", "words"), [("1/0", "the probe of pay failed"), ("True", "")])
+def test_a_probe_that_fails_is_counted_apart_and_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, says: str, words: str
+) -> None:
+    address, ledger = f"sqlite:///{tmp_path}/j.db", tmp_path / "ledger"
+    killed_in_mid_call(address, ledger, "no run")
+    with settled.Guard(address) as guard:
+        declare(guard, ledger, probe=lambda call: 1 / 0 if says == "1/0" else True, max_request_lifetime=0.0)
+        counts = guard.reconcile()
+    assert (counts.left, counts.probes_failed) == (1, 1)
+    assert words in caplog.text
 
 
 def test_the_dead_processs_attempts_are_over_so_that_absence_can_be_proved(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "misspelt effect": ({"effect": "writes"}, "effect='writes' is none of read, idempotent, deduplicated, write"),
     "probe on a read": ({"effect": "read", "probe": probe, "max_request_lifetime": 1.0}, "a read changes nothing"),
     "probe without lifetime": ({"probe": probe}, "a probe needs max_request_lifetime"),
+    "probe that takes nothing": ({"probe": lambda: None, "max_request_lifetime": 1}, "a probe is given one thing"),
     "probe that is none": ({"probe": "find", "max_request_lifetime": 1.0}, "probe must be a function"),
     "deduplicated for ever": ({"effect": "deduplicated"}, "needs remote_retention"),
     "negative lifetime": ({"max_request_lifetime": -1}, "max_request_lifetime must be a number of seconds"),

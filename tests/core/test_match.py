@@ -56,9 +56,16 @@ def random(operation_id: str = "op_1", state: State = S.UNKNOWN, **changes: Any)
 
 
 def found(
-    wish: Ask, *calls: Call, steps: Sequence[tuple[str, str]] = (), seconds: float = 2.0, scope: str = RUN
+    wish: Ask,
+    *calls: Call,
+    steps: Sequence[tuple[str, str]] = (),
+    seconds: float = 2.0,
+    scope: str = RUN,
+    owed: Sequence[Call] = (),
 ) -> Found | None:
     store = journal(*calls)
+    for each in owed:
+        store.books.put_owed(each)
     for step, operation_id in steps:
         store.books.put_step(scope, step, operation_id)
     return find(store.books, wish, at(seconds))
@@ -162,6 +169,17 @@ def test_what_was_told_as_open_and_settled_since_answers_the_next_like_ask() -> 
     assert found(outside(told="op_1"), done, doubt) == like(doubt)  # what is in doubt now goes first
     at_work = random("op_3", S.PROCESSING, owner=ME)
     assert found(outside(told="op_1"), at_work, done) == like(done)
+
+
+def test_what_was_settled_and_told_to_nobody_answers_a_like_ask() -> None:
+    done = random(state=S.SUCCEEDED)
+    assert found(outside(), done, owed=[done]) == like(done)
+    for change in ({"fingerprint": "1:x"}, {"tool": "refund"}, {"tenant": "acme"}, {"while_unknown": "allow"}):
+        assert found(outside(**change), done, owed=[done]) is None
+    assert found(outside(despite=frozenset({"op_1"})), done, owed=[done]) is None
+    undone, other = random(state=S.NOT_DONE), random("op_2", S.PARTIAL)
+    assert found(outside(), undone, owed=[undone]) is None
+    assert found(outside(), undone, other, owed=[undone, other]) == like(other)
 
 
 # --- what this asker was told before ------------------------------------------------------

@@ -18,6 +18,8 @@ LOOKUPS = {
     "last_n": (books.LAST_N, ("scope", "tool", "lane", "identity")),
     "made": (books.MADE, ("scope", "tool", 1, 2)),
     "unsettled": (books.UNSETTLED, ("tool", "scope", "tenant")),
+    "owed": (books.OWED, ("tenant", "tool", "fingerprint")),
+    "turn": (books.TURN, ("tenant", "run", "turn")),
     "run": (books.RUN, ("tenant", "run")),
     "log": (lists.LOG_OF_CALL, ("op",)),
 }

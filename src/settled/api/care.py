@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from settled.api import making, secrets
-from settled.api.queue import pages
+from settled.api.queue import Listening, adopted, pages
 from settled.api.schema import GIVEN
 from settled.api.tool import declare
 from settled.core.answer import from_record
 from settled.core.settle import settle
-from settled.core.settling import Adopt, Refused, Resolve
+from settled.core.settling import Refused, Resolve
 from settled.core.states import State
 from settled.drivers import aio, sync
 from settled.errors import DeclarationError, JournalError
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from settled.api.result import Result
     from settled.api.tool import Tool
     from settled.core.call import Call
+    from settled.core.commands import Flow
     from settled.core.settling import Verdict
+    from settled.drivers.floor import Binding
 
 
 NOT_GIVEN: Any = object()
@@ -43,13 +45,16 @@ class Reconciled:
     happened: int = 0
     did_not_happen: int = 0
     left: int = 0
+    probes_failed: int = 0
+    """Of those left: the probe raised, or gave no verdict. Each is logged as a warning."""
 
-    def plus(self, state: State) -> Reconciled:
+    def plus(self, state: State, probe: Listening | None) -> Reconciled:
         """Count one call by where it stands now."""
         if state is State.SUCCEEDED:
             return replace(self, happened=self.happened + 1)
         if state is State.UNKNOWN:
-            return replace(self, left=self.left + 1)
+            failed = self.probes_failed + (probe is not None and probe.failed)
+            return replace(self, left=self.left + 1, probes_failed=failed)
         return replace(self, did_not_happen=self.did_not_happen + 1)
 
 
@@ -57,7 +62,9 @@ def reconcile(guard: Guard, limit: int, progress: Progress | None = None) -> Rec
     """Adopt orphans, then settle each unknown call by its tool's probe. Makes no attempt."""
     counts = Reconciled(orphans=_adopt(guard, limit))
     for call in _counted(_unknown(guard, limit), progress):
-        counts = counts.plus(settle_one(guard, call).state)
+        binding, probe = _binding(guard, call)
+        settled = call if binding is None else sync.drive(_settling(guard, call), sync.Hand(binding, guard.floor))
+        counts = counts.plus(settled.state, probe)
     return counts
 
 
@@ -66,28 +73,32 @@ async def areconcile(guard: Guard, limit: int, progress: Progress | None = None)
     counts = Reconciled(orphans=await asyncio.to_thread(_adopt, guard, limit))
     unknown: Sequence[Call] = await asyncio.to_thread(_unknown, guard, limit)
     for call in _counted(unknown, progress):
-        tool = guard.tools.get(call.tool)
-        settled = call
-        if tool is not None:
-            flow = settle(call, tool.checked.policy, 0.0)
-            settled = await aio.drive(flow, aio.Hand(making.make_binding(guard, tool, None), guard.floor))
-        counts = counts.plus(settled.state)
+        binding, probe = _binding(guard, call)
+        settled = call if binding is None else await aio.drive(_settling(guard, call), aio.Hand(binding, guard.floor))
+        counts = counts.plus(settled.state, probe)
     return counts
 
 
-def settle_one(guard: Guard, call: Call, patience: float = 0.0) -> Call:
-    """Settle one unknown call by its tool's probe, waiting at most ``patience`` seconds for proof."""
+def _settling(guard: Guard, call: Call) -> Flow[Call]:
+    return settle(call, guard.tools[call.tool].checked.policy, 0.0)
+
+
+def _binding(guard: Guard, call: Call) -> tuple[Binding | None, Listening | None]:
+    """Return the tool as it is to be asked, with an ear for its probe; ``None`` if this guard has no such tool."""
     tool = guard.tools.get(call.tool)
     if tool is None:
-        return call
-    flow = settle(call, tool.checked.policy, patience)
-    return sync.drive(flow, sync.Hand(making.make_binding(guard, tool, None), guard.floor))
+        return None, None
+    binding = making.make_binding(guard, tool, None)
+    if binding.probe is None:
+        return binding, None
+    probe = Listening(binding.probe)
+    return replace(binding, probe=probe), probe
 
 
 def _adopt(guard: Guard, limit: int) -> int:
-    orphans = _oldest(guard, CallQuery(lease_over=True, tenant=guard.tenant), limit)
-    adopted = [guard.journal.perform(Adopt(call.operation_id)) for call in orphans]
-    return sum(call is not None and call.state is not State.PROCESSING for call in adopted)
+    at_work = _oldest(guard, CallQuery(states=(State.PROCESSING,), tenant=guard.tenant), limit)
+    calls = [adopted(guard, call.operation_id) for call in at_work]
+    return sum(call is not None and call.state is not State.PROCESSING for call in calls)
 
 
 def _unknown(guard: Guard, limit: int) -> Sequence[Call]:
@@ -164,4 +175,4 @@ def _stand_in() -> Any:
     raise JournalError("this process does not know the tool")
 
 
-__all__ = ["NOT_GIVEN", "Progress", "Reconciled", "look", "reconcile", "resolve", "settle_one", "tool_of"]
+__all__ = ["NOT_GIVEN", "Progress", "Reconciled", "look", "reconcile", "resolve", "tool_of"]

@@ -338,6 +338,8 @@ class Guard:
     def close(self) -> None:
         """Let go of threads and files. Calls that run on detached are recorded as late evidence or spilled."""
         self.floor.keeper.close()
+        with suppress(JournalError):  # what the breakers have learnt is worth a try, and no more
+            self._keep_breakers()
         self.journal.close()
 
     def __enter__(self) -> Self:

@@ -145,6 +145,17 @@ def _is_exception(kind: object) -> bool:
     return inspect.isclass(kind) and issubclass(kind, BaseException)
 
 
+def _takes_one(function: Callable[..., Any]) -> bool:
+    """Whether it can be called with one argument; what has no signature to look at is believed."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
+
+
 def read_options(given: Mapping[str, Any]) -> Options:
     """Make options of keyword arguments. Raises ``DeclarationError`` for a name that does not exist."""
     known = {f.name for f in fields(Options)}
@@ -207,6 +218,8 @@ class Checked:
             raise self._refuse("a read changes nothing, so there is nothing to probe: leave probe out")
         if not callable(o.probe):
             raise self._refuse("probe must be a function that takes the call and returns what happened")
+        if not _takes_one(o.probe):
+            raise self._refuse("a probe is given one thing, the call it is asked about: def probe(call): …")
         if o.max_request_lifetime is None:
             raise self._refuse(
                 "a probe needs max_request_lifetime=<seconds from sending to the last moment at which a request can "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from settled import host
 from settled.api import explain, making
+from settled.core import rules
 from settled.core.settle import settle
 from settled.core.settling import Adopt, Refused
 from settled.core.states import State
@@ -72,6 +73,17 @@ def living(call: Call) -> dict[int, bool | None]:
     return {attempt.no: host.alive(attempt.owner) for attempt in call.attempts}
 
 
+def adopted(guard: Guard, operation_id: str) -> Call | None:
+    """Return a call as it stands, taken from its owner if that is lost: its lease is over, or it is seen dead."""
+    call = guard.journal.get(operation_id)
+    if call is None or call.state is not State.PROCESSING:
+        return call
+    dead = call.epoch if host.alive(call.owner) is False else None
+    if dead is None and not rules.lease_over(call, guard.journal.now()):
+        return call
+    return guard.journal.perform(Adopt(operation_id, dead=dead))
+
+
 @dataclass(frozen=True, slots=True)
 class Probing:
     """What asking the tool's probe brought."""
@@ -89,7 +101,7 @@ async def aprobe(guard: Guard, operation_id: str, *, wait: float = 0.0) -> Probi
 
     Raises ``DeclarationError`` if there is no such call, tool or probe.
     """
-    call = guard.journal.perform(Adopt(operation_id))
+    call = adopted(guard, operation_id)
     if call is None:
         raise DeclarationError(f"no call has the operation id {operation_id!r}")
     tool = guard.tools.get(call.tool)
@@ -99,14 +111,14 @@ async def aprobe(guard: Guard, operation_id: str, *, wait: float = 0.0) -> Probi
     binding = making.make_binding(guard, tool, None)
     if binding.probe is None:
         raise DeclarationError(f"{call.tool} declares no probe: a late answer or a person settles its calls")
-    asked = _Listening(binding.probe)
+    asked = Listening(binding.probe)
     hand = aio.Hand(replace(binding, probe=asked), guard.floor)
     call = await aio.drive(settle(call, tool.checked.policy, wait), hand)
     guard.floor.presence.wake(operation_id)
     return Probing(call, asked.said, asked.words)
 
 
-class _Listening:
+class Listening:
     """A probe, with an ear for what it says last."""
 
     def __init__(self, probe: Callable[[Call], Any]) -> None:
@@ -114,6 +126,7 @@ class _Listening:
         self.said, self.words = "", ""
 
     def __call__(self, call: Call) -> Any:
+        """Ask it."""
         try:
             said = self._probe(call)
         except Exception as error:
@@ -128,6 +141,11 @@ class _Listening:
             self._failed(error)
             raise
 
+    @property
+    def failed(self) -> bool:
+        """Whether it raised, or gave no verdict."""
+        return self.said == "failed"
+
     def _failed(self, error: Exception) -> None:
         self.said, self.words = "failed", f"{type(error).__name__}: {error}"
 
@@ -140,7 +158,7 @@ class _Listening:
             case Inconclusive(words):
                 self.said, self.words = "inconclusive", words
             case _:
-                self.said, self.words = "inconclusive", f"it returned a {type(said).__name__}, which is no verdict"
+                self.said, self.words = "failed", f"it returned a {type(said).__name__}, which is no verdict"
         return said
 
 
@@ -152,4 +170,4 @@ def rehearse(call: Call, verdict: Resolve, now: Moment) -> Call | Refused:
     return verdict.apply(books, now)
 
 
-__all__ = ["ByKey", "Probing", "aprobe", "find", "living", "pages", "rehearse", "waiting"]
+__all__ = ["ByKey", "Listening", "Probing", "adopted", "aprobe", "find", "living", "pages", "rehearse", "waiting"]

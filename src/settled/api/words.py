@@ -55,7 +55,8 @@ def message(answer: Answer) -> str:
     text = text or _MESSAGES[answer.status]
     said = answer.fault.message if answer.fault and answer.status in ("failed", "not_done") else ""
     code = answer.fault.code if answer.fault and answer.status in ("failed", "not_done", "unknown") else ""
-    return text + (f" ({code})" if code else "") + (f": {said}" if said else "")
+    head, mark, tail = text.partition(":") if answer.status == "unknown" else (text, "", "")
+    return head + (f" ({code})" if code else "") + mark + tail + (f": {said}" if said else "")
 
 
 def next_step(answer: Answer) -> Next:

@@ -17,7 +17,8 @@ AppOption = Annotated[
         "--app",
         metavar="MODULE:GUARD",
         envvar=APP_VARIABLE,
-        help="The guard to use, with its journal, tools and key: imported from the current directory.",
+        help="The guard to use, with its journal, tools and key. The module is imported from the current directory: "
+        "calls at its top level are made.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

@@ -101,6 +101,7 @@ def _show_reconciled(document: dict[str, Any]) -> None:
         "happened": "settled: happened",
         "did_not_happen": "settled: did not happen",
         "left": "looked at, still unknown",
+        "probes_failed": "of these, probes that failed",
         "waiting": "waiting for a person",
     }
     output.facts([(words, str(document[name])) for name, words in names.items()])

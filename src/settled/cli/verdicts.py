@@ -85,7 +85,8 @@ def standing(call: Call, now: Moment) -> str:
     """Return how a call stands after a verdict, and whether it still waits."""
     marks = " on a person's word (asserted)" if call.asserted else ""
     still = "still in the queue" if explain.waiting(call, now) else "out of the queue"
-    return f"{call.state}{marks}, {still}"
+    waits = "; it runs when its program asks for it again" if call.state is State.NOT_DONE else ""
+    return f"{call.state}{marks}, {still}{waits}"
 
 
 def commands(target: Target, call: Call) -> list[dict[str, str]]:

@@ -59,6 +59,9 @@ class Books(Protocol):
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         """Return the highest number given to a call of this identity; 0 if none."""
 
+    def owed(self, tenant: str, tool: str, fingerprint: str) -> Sequence[str]:
+        """Return the operation ids of like calls whose outcome is owed, the oldest first."""
+
     def run(self, tenant: str, run_id: str) -> RunRecord | None:
         """Return the record of a run."""
 
@@ -76,6 +79,12 @@ class Books(Protocol):
 
     def put_step(self, scope: str, step: str, operation_id: str) -> None:
         """Let a step stand for a call; the first one wins."""
+
+    def put_owed(self, call: Call) -> None:
+        """Owe the outcome of a call to whoever asks for a like one; harmless when repeated."""
+
+    def drop_owed(self, call: Call) -> None:
+        """Owe it no longer."""
 
     def put_run(self, run: RunRecord) -> None:
         """Keep the record of a run."""

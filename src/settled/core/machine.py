@@ -6,6 +6,7 @@ Nothing here touches the world, so every interleaving and every crash can be sim
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
@@ -28,6 +29,7 @@ from settled.core.claim import Claim
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Spill, Woke, expect
 from settled.core.late import Evidence
 from settled.core.outcome import NEVER_SENT
+from settled.core.owed import Heard, was_owed
 from settled.core.series import Series
 from settled.core.settling import Adopt
 from settled.core.states import UNSETTLED, State
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from settled.core.call import Call
     from settled.core.commands import Flow
 
+STILL_OWED = ("unknown", "in_progress", "rejected", "conflict")
 POLL = (0.02, 1.0)
 """Seconds between looks at another process's call: the first wait and the longest."""
 LOCAL_LOOK = 30.0
@@ -62,7 +65,17 @@ class Life(Series):
             state, heard = (None, False) if self.abandoned else (_given(answer), True)
         finally:
             self._leave(state, heard=heard)
+        if heard:
+            yield from self._hear(answer)
         return replace(answer, like=True) if self.like and answer.call is not None else answer
+
+    def _hear(self, answer: Answer) -> Flow[None]:
+        """Put on record that the outcome of a call that was in doubt has reached somebody."""
+        call = answer.call
+        if call is None or answer.status in STILL_OWED or not (answer.recorded and was_owed(call)):
+            return
+        with suppress(JournalError):  # then the next like ask hears it too, marked as an earlier call's
+            yield from self.transact(Heard(call.operation_id))
 
     def abandon(self) -> None:
         """The asker has gone: nothing more begins, and it is told nothing."""

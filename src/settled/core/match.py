@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from settled.core.ask import Barred, Conflict, Suspect, Untold
 from settled.core.entry import Entry
 from settled.core.model import Effect, KeyKind
+from settled.core.owed import owed_to
 from settled.core.rules import lease_over
 from settled.core.states import MAY_HAVE_EFFECT, State
 
@@ -217,12 +218,15 @@ def _bar(books: Books, ask: Ask) -> Match | Barred | None:
 
 
 def _outside(books: Books, ask: Ask, now: Moment) -> Match | Barred | Suspect | None:
-    """Outside of runs the same arguments bar: while they are in doubt, or at work in a process that may be dead."""
+    """Outside of runs the same arguments bar: while they are in doubt, or at work in a process that may be dead.
+
+    Once settled, what nobody was told of answers one like call.
+    """
     if ask.while_unknown == "allow" or ask.terms.effect in HARMLESS:
         return None
     calls = [c for c in _unsettled(books, ask) if c.kind is KeyKind.RANDOM and c.operation_id not in ask.despite]
     same = [c for c in calls if c.fingerprint == ask.fingerprint]
-    doubt = next((c for c in same if _open_for(c, ask, now)), None) or _told_open(books, ask)
+    doubt = next((c for c in same if _open_for(c, ask, now)), None) or _told_open(books, ask) or owed_to(books, ask)
     if doubt is not None:
         return Match(doubt, like=True)
     elsewhere = tuple(c for c in same if c.owner != ask.owner and c.operation_id not in ask.alive)

@@ -11,6 +11,7 @@ from settled.core.budget import RetryBudget, RunBudget
 from settled.core.call import Call, attempt_of, evolve, opened, standing_of, with_attempt
 from settled.core.late import Evidence
 from settled.core.model import Effect, Fault, FaultClass, Standing
+from settled.core.owed import doubted
 from settled.core.states import Event, State
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class End:
         changed, row = evolve(call, event, now, detail=self._detail(), **self._changes(ended, event, now))
         books.put(changed, row)
         if event is Event.DOUBT:
-            books.alert(changed, "unknown")
+            doubted(books, changed)
         return changed
 
     def _late(self) -> Evidence:
@@ -203,7 +204,7 @@ class Close:
         closed, row = evolve(call, event, now, detail=self.reason, reason=self.reason, decided="answer")
         books.put(closed, row)
         if event is Event.DOUBT:
-            books.alert(closed, "unknown")
+            doubted(books, closed)
         return closed
 
 

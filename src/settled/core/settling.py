@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from settled.core import rules
 from settled.core.call import Call, evolve
 from settled.core.model import Effect, Standing
+from settled.core.owed import doubted
 from settled.core.states import Event, State
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def orphaned(books: Books, call: Call, now: Moment, *, dead: bool = False) -> Ca
     changed, row = evolve(call, event, now, detail="owner dead" if dead else "lease over", **changes)
     books.put(changed, row)
     if doubt:
-        books.alert(changed, "unknown")
+        doubted(books, changed)
     return changed
 
 

@@ -270,7 +270,7 @@ class Hand:
             async with asyncio.timeout(command.seconds):
                 said = None if probe is None else await _off_loop(probe, command.call, seconds=command.seconds)
         except Exception as error:  # noqa: BLE001 - a probe that fails has told nothing
-            self.floor.tell("probe_failed", command.call, error=type(error).__name__)
+            self.floor.probe_failed(command.call, error)
             said = None
         return probed(said, began, self.binding, self.floor)
 

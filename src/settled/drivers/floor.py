@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from settled.core.commands import Command, Ended, Event
     from settled.core.policy import Policy
     from settled.ports import Journal, Sink, SpillFile
+
+
+LOG = logging.getLogger("settled")
 
 
 @dataclass(slots=True)
@@ -199,6 +203,11 @@ class Floor:
             self.journal.perform(End(call.operation_id, call.attempts[-1].epoch, no, fault, over=False))
         except JournalError as error:
             self.tell("journal_failed", call, error=str(error))  # the lease ends, and finds it in doubt
+
+    def probe_failed(self, call: Call, error: Exception) -> None:
+        """Say so aloud: a probe that always fails leaves every doubt to a person."""
+        LOG.warning("the probe of %s failed for %s: %s", call.tool, call.operation_id, type(error).__name__)
+        self.tell("probe_failed", call, error=type(error).__name__)
 
     def tell(self, event: str, call: Call | None, **facts: object) -> bool:
         """Tell the sinks; return whether all have taken it. One that raises does no call any harm."""

@@ -170,6 +170,6 @@ class Hand:
         try:
             said = within(command.seconds, self._ask_probe, command.call) if self.binding.probe else None
         except Exception as error:  # noqa: BLE001 - a probe that fails has told nothing
-            self.floor.tell("probe_failed", command.call, error=type(error).__name__)
+            self.floor.probe_failed(command.call, error)
             said = None
         return probed(said, began, self.binding, self.floor)

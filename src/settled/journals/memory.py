@@ -33,6 +33,7 @@ class MemoryBooks:
         self.tools: dict[tuple[str, str], list[str]] = defaultdict(list)
         self.open_calls: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
         self.run_records: dict[tuple[str, str], RunRecord] = {}
+        self.owed_calls: defaultdict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
         self.turns: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
         self.rows: list[LogRow] = []
         self.outbox: dict[int, Alert] = {}
@@ -75,6 +76,9 @@ class MemoryBooks:
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         found = self.likes.get((scope, lane, tool, identity))
         return max((self.calls[op].n for op in found), default=0) if found else 0
+
+    def owed(self, tenant: str, tool: str, fingerprint: str) -> Sequence[str]:
+        return tuple(self.owed_calls.get((tenant, tool, fingerprint), ()))
 
     def run(self, tenant: str, run_id: str) -> RunRecord | None:
         return self.run_records.get((tenant, run_id))
@@ -121,6 +125,7 @@ class MemoryBooks:
         self.undo.append(lambda: self._set(before))
 
     def forget(self, call: Call) -> None:
+        self.drop_owed(call)
         self._remove(call)
         self.undo.append(lambda: self._add(call))
 
@@ -128,6 +133,19 @@ class MemoryBooks:
         if (scope, step) not in self.steps:
             self.steps[scope, step] = operation_id
             self.undo.append(lambda: self.steps.pop((scope, step)))
+
+    def put_owed(self, call: Call) -> None:
+        owed = self.owed_calls[call.tenant, call.tool, call.fingerprint]
+        if call.operation_id not in owed:
+            owed[call.operation_id] = None
+            self.undo.append(lambda: self.owed_calls[call.tenant, call.tool, call.fingerprint].pop(call.operation_id))
+
+    def drop_owed(self, call: Call) -> None:
+        name = (call.tenant, call.tool, call.fingerprint)
+        before = self.owed_calls[name]
+        if call.operation_id in before:
+            self.owed_calls[name] = {op: None for op in before if op != call.operation_id}
+            self.undo.append(lambda: self.owed_calls.update({name: before}))
 
     def put_run(self, run: RunRecord) -> None:
         name = (run.tenant, run.run_id)

@@ -21,6 +21,7 @@ from settled.core.claim import Claim, Reserve
 from settled.core.expiry import Expire
 from settled.core.late import Evidence
 from settled.core.model import Fault, KeyKind, Terms
+from settled.core.owed import Heard
 from settled.core.progress import Begin, Charge, Close, End, Renew
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.settling import Adopt, Over, Resolve, Settle
@@ -357,6 +358,12 @@ class Agreement(RuleBasedStateMachine):
         """Leases are prolonged."""
         operation_id, epoch, _ = self.call(number)
         self.same(Renew([(operation_id, epoch, seconds), ("op_none", 1, seconds)]))
+
+    @_has_calls
+    @rule(number=st.integers(0, 30))
+    def heard(self, number: int) -> None:
+        """Somebody is given the outcome of a call."""
+        self.same(Heard(self.call(number)[0]))
 
     @_has_calls
     @rule(number=st.integers(0, 30), fault=FAULTS, result=RESULTS, note=TEXTS, over=st.booleans())

@@ -10,7 +10,8 @@ from settled.core.budget import RetryBudget
 from settled.core.call import Call
 from settled.core.claim import Claim
 from settled.core.late import Evidence
-from settled.core.model import Terms
+from settled.core.model import KeyKind, Terms
+from settled.core.owed import Heard
 from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, FencedOut, Renew
 from settled.core.runs import EnterRun
 from settled.core.settling import Adopt, Over, Refused, Resolve, Settle
@@ -235,6 +236,19 @@ class CallContract(Timed):
         assert journal.perform(Claim(again)) == Stands(first, like=True)
         twin = begun(journal, replace(again, operation_id=again.operation_id + "b"))
         assert twin.n == 3
+
+    def test_an_outcome_that_nobody_was_given_is_owed_to_a_like_ask(self, journal: Journal) -> None:
+        """Once, outside of runs, when a call in doubt was settled behind its asker's back."""
+        first = make_ask(kind=KeyKind.RANDOM, identity="owed")
+        call = begun(journal, first)
+        journal.perform(End(call.operation_id, 1, 1, LOST))
+        done = journal.perform(Resolve(call.operation_id, "happened", "ann", "seen", result=b"1"))
+        later = [replace(first, operation_id=f"{first.operation_id}{n}", key=f"{first.key}{n}") for n in range(3)]
+        assert isinstance(done, Call)
+        assert journal.perform(Claim(later[0])) == Stands(done, like=True)
+        journal.perform(Heard(call.operation_id))
+        journal.perform(Heard(call.operation_id))
+        assert isinstance(journal.perform(Claim(later[1])), Begun)
 
     def test_runs_are_listed_newest_first(self, journal: Journal) -> None:
         """With what they have spent."""

@@ -39,6 +39,7 @@ UNSETTLED: Final = (
     "AND tool = ? AND scope = ? AND tenant = ? ORDER BY seq"
 )
 RUN: Final = f"{SELECT_RUN} WHERE tenant = ? AND run_id = ?"
+OWED: Final = "SELECT operation_id FROM owed WHERE tenant = ? AND tool = ? AND fingerprint = ? ORDER BY seq"
 TURN: Final = "SELECT entry FROM turns WHERE tenant = ? AND run_id = ? AND turn = ? ORDER BY entry"
 
 _PLACES: Final = ", ".join("?" * len(COLUMNS))
@@ -56,6 +57,8 @@ PUT_RUN: Final = (
     "ON CONFLICT (tenant, run_id) DO UPDATE SET entry = excluded.entry, turn = excluded.turn, "
     "since = excluded.since, spent = excluded.spent, state = excluded.state"
 )
+PUT_OWED: Final = "INSERT OR IGNORE INTO owed (tenant, tool, fingerprint, operation_id) VALUES (?, ?, ?, ?)"
+DROP_OWED: Final = "DELETE FROM owed WHERE operation_id = ?"
 PUT_TURN: Final = "INSERT INTO turns (tenant, run_id, turn, entry) VALUES (?, ?, ?, ?)"
 ALERT: Final = "INSERT INTO outbox (kind, operation_id, at) VALUES (?, ?, ?)"
 
@@ -140,6 +143,10 @@ class SqliteBooks:
         """Return the highest number given to a call of this identity; 0 if none."""
         return self.look(LAST_N, scope, tool, lane, identity).fetchone()[0] or 0
 
+    def owed(self, tenant: str, tool: str, fingerprint: str) -> Sequence[str]:
+        """Return the operation ids of like calls whose outcome is owed, the oldest first."""
+        return tuple(plain(operation_id) for (operation_id,) in self.look(OWED, tenant, tool, fingerprint))
+
     def run(self, tenant: str, run_id: str) -> RunRecord | None:
         """Return the record of a run."""
         row = self.look(RUN, tenant, run_id).fetchone()
@@ -166,11 +173,20 @@ class SqliteBooks:
         """Remove a call that nothing can ask for any more; its log stays."""
         self.write("DELETE FROM calls WHERE operation_id = ?", call.operation_id)
         self.write("INSERT OR IGNORE INTO forgotten VALUES (?)", call.operation_id)
+        self.drop_owed(call)
 
     def put_step(self, scope: str, step: str, operation_id: str) -> None:
         """Let a step stand for a call; the first one wins."""
         if self.by_step(scope, step) is None:  # asked first: a replay of the step then writes nothing
             self.write(PUT_STEP, scope, step, operation_id)
+
+    def put_owed(self, call: Call) -> None:
+        """Owe the outcome of a call to whoever asks for a like one; harmless when repeated."""
+        self.write(PUT_OWED, call.tenant, call.tool, call.fingerprint, call.operation_id)
+
+    def drop_owed(self, call: Call) -> None:
+        """Owe it no longer."""
+        self.write(DROP_OWED, call.operation_id)
 
     def put_run(self, run: RunRecord) -> None:
         """Keep the record of a run."""

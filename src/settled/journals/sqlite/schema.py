@@ -131,6 +131,11 @@ STEPS: tuple[Step, ...] = (
                 "CREATE TABLE turns (tenant TEXT NOT NULL, run_id TEXT NOT NULL, turn TEXT NOT NULL, "
                 "entry INTEGER NOT NULL, PRIMARY KEY (tenant, run_id, turn, entry)) WITHOUT ROWID"
             ),
+            (
+                "CREATE TABLE owed (seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, tool TEXT NOT NULL, "
+                "fingerprint TEXT NOT NULL, operation_id TEXT NOT NULL UNIQUE)"
+            ),
+            "CREATE INDEX owed_alike ON owed (tenant, tool, fingerprint)",
             # Of the turns before this step only the open one is known.
             (
                 "INSERT INTO turns (tenant, run_id, turn, entry) "

@@ -1,0 +1,54 @@
+"""Outcomes that nobody was given: outside of runs the next like ask is answered with such a one, once.
+
+A process that dies in a call is started again and asks again, under another random key. What it did in doubt may have
+been settled meanwhile, by a schedule or a person; who comes first must make no difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from settled.core.model import Effect, KeyKind
+from settled.core.states import State
+
+if TYPE_CHECKING:
+    from settled.core.ask import Ask
+    from settled.core.books import Books
+    from settled.core.call import Call
+    from settled.core.model import Moment
+
+DONE = (State.SUCCEEDED, State.PARTIAL)
+BY_OTHERS = ("late", "probe", "person")
+
+
+def doubted(books: Books, call: Call) -> None:
+    """A call is in doubt now: tell people, and owe its outcome to whoever asks for a like one."""
+    books.alert(call, "unknown")
+    if call.kind is KeyKind.RANDOM and call.terms.effect not in (Effect.READ, Effect.IDEMPOTENT):
+        books.put_owed(call)
+
+
+def owed_to(books: Books, ask: Ask) -> Call | None:
+    """Return a like call that was done, and that nobody knows of."""
+    found = (books.by_id(operation_id) for operation_id in books.owed(ask.tenant, ask.tool, ask.fingerprint))
+    return next((c for c in found if c and c.state in DONE and c.operation_id not in ask.despite), None)
+
+
+def was_owed(call: Call) -> bool:
+    """Whether the call has been in doubt, so that its outcome may be owed."""
+    return call.kind is KeyKind.RANDOM and (call.decided.startswith(BY_OTHERS) or bool(call.doubtful))
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """An asker is about to be given the outcome of a call."""
+
+    operation_id: str
+
+    def apply(self, books: Books, now: Moment) -> None:
+        """Owe it no longer."""
+        del now
+        call = books.by_id(self.operation_id)
+        if call is not None:
+            books.drop_owed(call)
