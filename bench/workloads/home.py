@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from bench.workloads.world.weather import Weather
 
 ROOT = Path(__file__).parents[2]
-ENVIRONMENT = ROOT / ".venv-bfcl"
-"""Ignored by git, as everything of that name is."""
+ENVIRONMENT = ROOT / "build" / "bfcl"
+"""Ignored by git, as all of ``build`` is."""
 REQUIREMENTS = Path(__file__).parent / "world" / "requirements.txt"
 BFCL = "bench.workloads.world.bfcl"
 _GOODBYE = 10.0
@@ -32,7 +32,7 @@ def prepared() -> Path:
     stamp, wanted = ENVIRONMENT / "installed", hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
     if python.exists() and stamp.exists() and stamp.read_text() == wanted:
         return python
-    print(f"installing the data set into {ENVIRONMENT.name}", file=sys.stderr)
+    print(f"installing the data set into {ENVIRONMENT.relative_to(ROOT)}", file=sys.stderr)
     venv.create(ENVIRONMENT, clear=True, with_pip=True)
     options = ["--quiet", "--no-deps", "--require-hashes", "--requirement", str(REQUIREMENTS)]
     subprocess.run([str(python), "-m", "pip", "install", *options], check=True, timeout=_INSTALLING)  # noqa: S603 - our own pip

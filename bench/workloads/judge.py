@@ -1,7 +1,7 @@
 """Compares what was meant, what the world's ledger and state show, what the agent was told, and what is on record.
 
 Calls of one task with the same tool and arguments form a group: any of them may stand for any other. A call counts as
-done in the world if the tool executed it and did not say no.
+done in the world if the tool executed it and did not say no, or if it changed the state.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Group:
     @property
     def done_keys(self) -> set[str]:
         """Return the keys under which something was done."""
-        return {row["key"] for row in self.rows if row["status"] == EXECUTED}
+        return {row["key"] for row in self.rows if _done(row)}
 
     def judge(self, figures: Figures) -> None:
         """Add to the figures what became of it."""
@@ -109,7 +109,7 @@ class Group:
         self._add(figures.lost, len(self.marks) - len(self.said), "nothing was told")
 
     def _judge_words(self, figures: Figures) -> None:
-        answers = [row["answer"] for row in self.rows if row["status"] == EXECUTED]
+        answers = [row["answer"] for row in self.rows if _done(row)]
         done = [report for report in self.said if report["said"] == "done"]
         foreign = sum(report["value"] not in answers for report in done)
         count = len(self.done_keys) if self.changes else len(answers)
@@ -145,6 +145,10 @@ class Group:
 
     def _add(self, cases: list[str], count: int, what: str) -> None:
         cases.extend([f"{self.name}: {what}"] * max(0, count))
+
+
+def _done(row: Mapping[str, Any]) -> bool:
+    return bool(row["status"] == EXECUTED or row["changed"])  # a tool that failed in the middle did something too
 
 
 def judge(orders: Orders, plan: Mapping[str, Any], close: Callable[[str, list[int]], dict[str, Any]]) -> Figures:

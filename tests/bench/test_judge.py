@@ -108,6 +108,14 @@ def test_told_not_done_and_done_is_a_lie(judged, word):
     assert len(figures.false_not) == 1
 
 
+def test_told_not_done_is_a_lie_also_where_the_tool_failed_in_the_middle(judged):
+    rows, reports = (
+        [row(0), row(1), row(2, status=500, changed=True), row(3)],
+        [*SAID[:2], told(2, "not_done"), told(3)],
+    )
+    assert len(judged(rows, reports, RECORDS).false_not) == 1
+
+
 def test_a_refusal_of_the_tool_is_none(judged):
     reports = [told(0), told(1), told(2, "failed"), told(3)]
     figures = judged(
