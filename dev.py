@@ -46,6 +46,7 @@ SOURCES = {
     "test": ["--extra=demo", "--extra=encryption", "--group=build", "--group=test"],
     "dev": ["--all-extras", "--group=build", "--group=test", "--group=lint", "--group=mutation"],
 }
+APART = {"bench": ["--group=bench"]}  # sets of an environment that dev.py does not make
 SIGNALLED = 128  # plus the signal's number: the exit code of what ended by a signal
 # Settings that would lead pip or Python away from the virtual environment.
 MISLEADING = ["PIP_PREFIX", "PIP_REQUIRE_HASHES", "PIP_ROOT", "PIP_TARGET", "PYTHONHOME", "PYTHONPATH"]
@@ -112,7 +113,7 @@ def pins(arguments):
         say("installing uv, which does the pinning, for this one use")
         pip = make_environment(folder)
         must(pip + ["install", "--quiet", "uv"], REGISTRY)
-        for name in reversed(SETS):  # the largest first: it rules the versions of the others
+        for name in list(reversed(SETS)) + sorted(APART):  # the largest first: it rules the versions of the others
             pin(os.path.join(folder, "bin", "uv"), name, arguments)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -128,7 +129,7 @@ def pin(uv, name, options):
     command = [uv, "pip", "compile", "pyproject.toml", "--quiet", "--universal", "--generate-hashes", "--no-annotate"]
     command += ["--python-version=3.11", "--custom-compile-command=python3 dev.py pins", "-o", pinned(name)]
     command += ["--constraint=" + pinned("dev")] if name != "dev" else []
-    must(command + SOURCES[name] + options, "uv could not pin the requirements; its message stands above.")
+    must(command + dict(SOURCES, **APART)[name] + options, "uv could not pin the requirements; its message stands above.")
 
 
 # ---------------------------------------------------------------------------------------------- the virtual environment

@@ -185,16 +185,17 @@ def pinned(path: Path) -> dict[str, list[tuple[Requirement, list[str]]]]:
 
 def declared(pins: str) -> list[Requirement]:
     """Return what pyproject.toml declares for a set of pins."""
-    extras = {"demo": ["demo"], "test": ["demo", "encryption"], "dev": ["demo", "encryption"]}[pins]
-    groups = {"demo": ["build"], "test": ["build", "test"], "dev": ["build", "test", "lint", "mutation"]}[pins]
-    texts = [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]]
+    extras = {"demo": ["demo"], "test": ["demo", "encryption"], "dev": ["demo", "encryption"], "bench": []}[pins]
+    sets = {"demo": ["build"], "test": ["build", "test"], "dev": ["build", "test", "lint", "mutation"]}
+    groups = {**sets, "bench": ["bench"]}[pins]
+    texts = [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"] * (pins != "bench")]
     texts += [text for extra in extras for text in PROJECT["project"]["optional-dependencies"][extra]]
     texts += [text for group in groups for text in PROJECT["dependency-groups"][group]]
     return [Requirement(text) for text in texts]
 
 
 def test_the_sets_of_pins_are_the_known_ones():
-    assert [path.stem for path in PINS] == ["demo", "dev", "test"]
+    assert [path.stem for path in PINS] == ["bench", "demo", "dev", "test"]
 
 
 @named(PINS)
@@ -228,4 +229,5 @@ def test_pins_fit_what_the_project_declares(path):
 def test_the_sets_agree_on_every_version():
     everything = pinned(ROOT / "requirements" / "dev.txt")
     for path in PINS:
-        assert {name: everything[name] for name in pinned(path)} == pinned(path)
+        shared = {name: pins for name, pins in pinned(path).items() if name in everything or path.stem != "bench"}
+        assert {name: everything[name] for name in shared} == shared
