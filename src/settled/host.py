@@ -47,6 +47,25 @@ def this_process() -> Owner:
     return _process(os.getpid())
 
 
+class Lineage:
+    """Tells a forked child from its parent, without asking the system for the process's number."""
+
+    __slots__ = ("forks",)
+
+    def __init__(self) -> None:
+        self.forks = 0
+        """How many forks lie between this process and the one that loaded this module."""
+
+    def forked(self) -> None:
+        """In a forked child."""
+        self.forks += 1
+
+
+lineage = Lineage()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lineage.forked)
+
+
 @cache
 def _process(pid: int) -> Owner:
     return Owner(socket.gethostname(), boot_id(), _space(), pid, _started(pid) or "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from settled.core.ask import Ask
@@ -20,6 +19,7 @@ from settled.core.model import (
     Terms,
 )
 from settled.core.states import State
+from settled.core.values import replace
 from settled.journals.memory import MemoryJournal
 
 ME = Owner("here", "boot-1", "ns", 7, "100")

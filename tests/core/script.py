@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from settled.core import codec
@@ -32,6 +32,7 @@ from settled.core.commands import (
 from settled.core.machine import Life
 from settled.core.model import Terms
 from settled.core.policy import Limits, Policy
+from settled.core.values import replace
 from settled.errors import JournalError, NotExecuted, PartlyDone
 from tests.core.build import ask, at
 

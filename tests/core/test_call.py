@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -13,6 +12,7 @@ from settled.core.commands import Admitted, Woke, expect
 from settled.core.expiry import Expire
 from settled.core.model import Standing
 from settled.core.states import Event, IllegalTransition, State, next_state
+from settled.core.values import replace
 from tests.core.build import BUSY, LOST, OTHER, REFUSED, SOME, UNREADABLE, at, attempt, call, journal
 
 S = State

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +13,7 @@ from settled.core.keys import scoped_key
 from settled.core.model import Effect, KeyKind, Standing
 from settled.core.runs import EnterRun
 from settled.core.states import Event, State
+from settled.core.values import replace
 from tests.core.build import BUSY, ME, OTHER, ask, at, attempt, call, journal
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +17,7 @@ from settled.core.policy import Limits
 from settled.core.runs import EnterRun
 from settled.core.settling import Adopt
 from settled.core.states import State
+from settled.core.values import replace
 from settled.errors import JournalError
 from tests.core.build import ME, at, attempt, call, journal
 from tests.core.script import LOST, SAID_NO, SAID_NOTHING, SAID_YES, Script, drive, life, policy

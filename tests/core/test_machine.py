@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,6 +28,7 @@ from settled.core.policy import Limits
 from settled.core.progress import Begin, Charge, Close, End
 from settled.core.runs import EnterRun
 from settled.core.states import State
+from settled.core.values import replace
 from settled.errors import JournalError, NotExecuted, PartlyDone
 from tests.core.build import at, attempt, call, journal
 from tests.core.script import BUSY, LOST, REFUSED, SAID_NO, SAID_NOTHING, SAID_YES, Script, drive, life, policy

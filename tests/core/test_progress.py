@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, Fenced
 from settled.core.runs import EnterRun
 from settled.core.settling import Adopt
 from settled.core.states import Event, State
+from settled.core.values import replace
 from tests.core.build import BUSY, LOST, OTHER, REFUSED, SOME, UNREADABLE, ask, at, attempt, call, journal, own
 
 S = State

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from settled.core.backoff import Backoff
 from settled.core.model import Effect, Evidence, Fault, FaultClass, Terms
 from settled.core.policy import Limits, Policy
 from settled.core.retry import Again, Stop, Tries, plan, why
+from settled.core.values import replace
 from tests.core.build import BUSY, LOST, REFUSED
 
 SAFE = [Effect.READ, Effect.IDEMPOTENT, Effect.DEDUPLICATED]

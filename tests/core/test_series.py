@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,6 +31,7 @@ from settled.core.progress import Begin, Charge, Close, End
 from settled.core.runs import EnterRun
 from settled.core.settling import Settle
 from settled.core.states import State
+from settled.core.values import replace
 from settled.core.wire import Wire
 from settled.errors import JournalError, NotExecuted
 from tests.core.build import OTHER, at, attempt, call, journal

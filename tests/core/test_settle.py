@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +13,7 @@ from settled.core.policy import Policy
 from settled.core.settle import settle
 from settled.core.settling import Over, Settle
 from settled.core.states import State
+from settled.core.values import replace
 from tests.core.build import ME, OTHER, at, attempt, call, journal
 
 if TYPE_CHECKING:

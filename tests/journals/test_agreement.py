@@ -3,13 +3,13 @@
 import os
 import shutil
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from settled.core.values import replace
 from settled.journals.sqlite import SqliteJournal
 from settled.journals.sqlite.books import SqliteBooks
 from settled.testing.agreement import Agreement

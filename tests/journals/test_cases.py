@@ -2,7 +2,6 @@
 
 import sqlite3
 import threading
-from dataclasses import replace
 
 import pytest
 
@@ -12,6 +11,7 @@ from settled.core.model import Terms
 from settled.core.progress import Renew
 from settled.core.settling import Adopt
 from settled.core.states import State
+from settled.core.values import replace
 from settled.journals.memory import MemoryJournal
 from settled.journals.sqlite import SqliteJournal
 from settled.testing.records import FakeClock, begun, ended, make_ask

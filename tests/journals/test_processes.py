@@ -6,13 +6,13 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 
 from settled.core.ask import Begun, Busy
 from settled.core.claim import Claim
 from settled.core.progress import End
+from settled.core.values import replace
 from settled.journals.sqlite import SqliteJournal
 from settled.ports import CallQuery
 from settled.testing.records import FakeClock, begun, ended, make_ask

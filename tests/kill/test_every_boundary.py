@@ -6,10 +6,10 @@ machine; ``python -m settled.testing.kill --every`` takes all of both.
 """
 
 import shutil
-from dataclasses import replace
 
 import pytest
 
+from settled.core.values import replace
 from settled.testing.kill.fuse import crossed
 from settled.testing.kill.judge import judge
 from settled.testing.kill.plan import Plan

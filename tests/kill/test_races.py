@@ -6,12 +6,12 @@ import os
 import signal
 import threading
 import time
-from dataclasses import replace
 from random import Random
 
 import pytest
 
 import settled
+from settled.core.values import replace
 from settled.ports import CallQuery
 from settled.testing.kill.fuse import crossed
 from settled.testing.kill.judge import HOUR, judge

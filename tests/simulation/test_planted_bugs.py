@@ -1,7 +1,5 @@
 """Bugs planted one at a time: the oracle must see each of them, and nothing without them."""
 
-from dataclasses import replace
-
 import pytest
 
 from settled.core import claim, commands, late, match, progress, rules, runs, series
@@ -10,6 +8,7 @@ from settled.core.call import attempt_of, evolve, opened
 from settled.core.entry import Entry
 from settled.core.model import Evidence, FaultClass, Standing
 from settled.core.states import Event, State
+from settled.core.values import replace
 from settled.testing.profiles import PROFILES
 from settled.testing.simulate import simulate
 

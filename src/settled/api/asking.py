@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from settled import host
+from settled.api.bound import ORDINARY
 from settled.api.recent import told_as
 from settled.api.run import Run, current_run
 from settled.core import codec
 from settled.core.ask import Ask
 from settled.core.keys import business_key, content_digest, fingerprint, random_key, template_parts, without_defaults
-from settled.core.model import Effect, KeyKind
+from settled.core.model import KeyKind
 from settled.current import CurrentCall, current
 
 if TYPE_CHECKING:
@@ -24,8 +26,7 @@ if TYPE_CHECKING:
     from settled.core.entry import Entry
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a call is made: in a run, inside another call, or neither."""
 
     run: Run | None
@@ -52,26 +53,35 @@ class Place:
         return min((at for at in around if at is not None), default=None)
 
 
+NOWHERE = Place(None, None)
+
+
 def place_of(guard: Guard) -> Place:
     """Return where the calling code is."""
     run, inside = current_run.get(), current.get()
+    if run is None and (inside is None or not inside.operation_id):
+        return NOWHERE
     own = run if run is not None and run.guard is guard else None
     if inside is None or not inside.operation_id or (own is not None and own.inside is inside):
         return Place(own, None)  # a run that was entered inside the call is the inner one
     return Place(own, inside)
 
 
-def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: Place) -> Ask | None:
-    """Return the ask of a call, or ``None`` if it needs no record.
+def needs_record(bound: BoundCall[Any], place: Place) -> bool:
+    """Whether a call is put on record: all but reads outside of runs are, and those for which something asks for it."""
+    options = bound.options
+    if not bound.tool.checked.may_stay_unrecorded or (place is not NOWHERE and place.scope):
+        return True
+    return options is not ORDINARY and (options.key is not None or bool(options.step))
+
+
+def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: Place) -> Ask:
+    """Return the ask of a call that is put on record.
 
     Raises ``ValueError`` where an argument has no canonical form, or a key cannot be made.
     """
     tool, options = bound.tool, bound.options
     checked, declared = tool.checked, tool.checked.options
-    keyed = options.key is not None or declared.key is not None
-    recorded = declared.record or keyed or place.scope or options.step
-    if checked.effect is Effect.READ and not recorded:
-        return None
     counted = without_defaults(arguments.plain, arguments.defaults, checked.rules)
     mark = fingerprint(counted, identity=declared.identity, rules=checked.rules)
     operation_id = new_operation_id()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace as changed
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -33,14 +36,17 @@ class CallOptions:
     sibling: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BoundCall(Generic[T]):
+ORDINARY = CallOptions()
+"""Of a call that has none of its own."""
+
+
+class BoundCall(Struct, Generic[T], frozen=True, eq=False):
     """Made by ``tool.bind(…)``; awaiting it makes the call and gives the value or raises."""
 
     tool: Tool[Any, T]
     args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
-    options: CallOptions = field(default_factory=CallOptions)
+    kwargs: Mapping[str, Any] = {}
+    options: CallOptions = ORDINARY
 
     def call(self) -> Result[T]:
         """Make the call; return its ``Result``. Does not raise for what the tool did."""
@@ -52,19 +58,16 @@ class BoundCall(Generic[T]):
 
     def __call__(self) -> T:
         """Make the call; return its value or raise."""
-        return self.call().unwrap()
+        return self.tool.attached.value_of(self)
 
     def __await__(self) -> Generator[Any, None, T]:
         """Make the call; return its value or raise."""
-        return self._value().__await__()
-
-    async def _value(self) -> T:
-        return (await self.acall()).unwrap()
+        return self.tool.attached.avalue_of(self).__await__()
 
     def as_sibling(self, message: str, place: int) -> BoundCall[T]:
         """Return the same call as one of several that are made side by side."""
         own = self.options.message or message
-        return replace(self, options=replace(self.options, message=own, sibling=f"{own}\x1f{place}"))
+        return changed(self, options=replace(self.options, message=own, sibling=f"{own}\x1f{place}"))
 
     def ask(self) -> Ask | None:
         """Return what would be asked of the journal; ``None`` if nothing would, or the arguments are invalid."""
@@ -85,7 +88,7 @@ class PendingCall(Coroutine[Any, Any, T]):
 
     def _made(self) -> Coroutine[Any, Any, T]:
         if self._coroutine is None:
-            self._coroutine = self.bound._value()  # noqa: SLF001 - the same module
+            self._coroutine = self.bound.tool.attached.avalue_of(self.bound)
         return self._coroutine
 
     def __await__(self) -> Generator[Any, None, T]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from settled.api import making, secrets
@@ -15,6 +15,7 @@ from settled.core.answer import from_record
 from settled.core.settle import settle
 from settled.core.settling import Refused, Resolve
 from settled.core.states import State
+from settled.core.values import replace
 from settled.drivers import aio, sync
 from settled.errors import DeclarationError, JournalError
 from settled.ports import CallQuery

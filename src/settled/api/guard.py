@@ -14,6 +14,7 @@ from settled.api import care, making
 from settled.api.bound import BoundCall
 from settled.api.opening import MemorySpill, open_journal
 from settled.api.recent import Recent
+from settled.api.result import Result
 from settled.api.run import Run, current_run, in_loop
 from settled.api.schema import numbers
 from settled.api.tool import SyncTool, Tool, by_model, declare
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from settled.api.care import Reconciled
     from settled.api.options import ToolOptions
-    from settled.api.result import Result
     from settled.api.tool import AsyncTool, Declare
     from settled.core.ask import Ask
     from settled.core.breaker import Snapshot
@@ -192,14 +192,33 @@ class Guard:
                 raise DeclarationError(f"{bound.tool.name} is async: await {bound.tool.name}.acall(…)")
             return asyncio.run(self.amake(bound))
         prepared = making.prepare(self, bound)
-        if not isinstance(prepared, making.Prepared):
+        if isinstance(prepared, Result):
             return prepared
         return making.finish(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
+
+    def value_of(self, bound: BoundCall[T]) -> T:
+        """Make a bound call from plain code; return its value or raise."""
+        if bound.tool.is_async:
+            return self.make(bound).unwrap()
+        prepared = making.prepare(self, bound)
+        if isinstance(prepared, Result):
+            return cast("T", prepared.unwrap())
+        value: T = making.value_of(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
+        return value
+
+    async def avalue_of(self, bound: BoundCall[T]) -> T:
+        """Make a bound call from async code; return its value or raise."""
+        prepared = making.prepare(self, bound)
+        if isinstance(prepared, Result):
+            return cast("T", prepared.unwrap())
+        answer = await aio.make(prepared.life, prepared.binding, self.floor)
+        value: T = making.value_of(self, prepared, answer)
+        return value
 
     async def amake(self, bound: BoundCall[T]) -> Result[T]:
         """Make a bound call from async code."""
         prepared = making.prepare(self, bound)
-        if not isinstance(prepared, making.Prepared):
+        if isinstance(prepared, Result):
             return prepared
         answer = await aio.make(prepared.life, prepared.binding, self.floor)
         return making.finish(self, prepared, answer)
@@ -207,7 +226,7 @@ class Guard:
     def ask_of(self, bound: BoundCall[Any]) -> Ask | None:
         """Return what a bound call would ask of the journal."""
         prepared = making.prepare(self, bound)
-        return prepared.life.ask if isinstance(prepared, making.Prepared) else None
+        return None if isinstance(prepared, Result) else prepared.life.ask
 
     def bind(self, name: str, arguments: Given, *, step: str | None = None) -> BoundCall[Any] | Result[Any]:
         """Return the call that a model asks for; or the result that says why there is none."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from settled.api import secrets, words
-from settled.api.asking import Place, make_ask, place_of
+from settled.api.asking import NOWHERE, Place, make_ask, needs_record, place_of
+from settled.api.bound import ORDINARY
 from settled.api.recent import told_as
 from settled.api.result import Earlier, Result
 from settled.api.schema import BadArguments, snapshot
@@ -23,7 +25,7 @@ from settled.drivers.floor import Binding
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from settled.api.bound import BoundCall
     from settled.api.guard import Guard
@@ -34,14 +36,12 @@ if TYPE_CHECKING:
     from settled.core.call import Call
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A call that can be driven."""
 
     bound: BoundCall[Any]
     life: Life
     binding: Binding
-    place: Place
 
 
 def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
@@ -49,7 +49,7 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
     tool, place = bound.tool, place_of(guard)
     try:
         arguments = tool.schema.bind(bound.args, bound.kwargs)
-        ask = make_ask(guard, bound, arguments, place)
+        ask = make_ask(guard, bound, arguments, place) if needs_record(bound, place) else None
     except BadArguments as error:
         return invalid(guard, bound, error.fields)
     except (ValueError, RecursionError) as error:
@@ -58,9 +58,12 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
         return invalid(guard, bound, {"arguments": f"no key can be made of them: {type(error).__name__}"})
     binding = make_binding(guard, tool, arguments, ask)
     budget = place.run.charge if place.run else None
-    limits, at = _limits(guard, bound, place), guard.floor.now()
-    life = Life(ask, tool.checked.policy, limits, at, budget=budget, clean=binding.clean)
-    return Prepared(bound, life, binding, place)
+    limits = _UNLIMITED if place is NOWHERE and bound.options is ORDINARY else _limits(guard, bound, place)
+    life = Life(ask, tool.checked.policy, limits, guard.floor.now(), budget=budget, clean=binding.clean)
+    return Prepared(bound, life, binding)
+
+
+_UNLIMITED = Limits(None, ORDINARY.wait)
 
 
 def _limits(guard: Guard, bound: BoundCall[Any], place: Place) -> Limits:
@@ -75,32 +78,45 @@ def make_binding(
     guard: Guard, tool: Tool[Any, Any], arguments: Arguments | None = None, ask: Ask | None = None
 ) -> Binding:
     """Return what a driver needs to make a call of ``tool``; without arguments, to settle one."""
+    parts = tool.parts or _parts(guard, tool)
+    run = _not_to_be_run if arguments is None else _runner(guard, tool, arguments, ask)
+    redacted = tool.checked.options.redact
+    return Binding(run, _cleaner(arguments, redacted) if arguments and redacted else secrets.clean, *parts)
+
+
+def _parts(guard: Guard, tool: Tool[Any, Any]) -> tuple[Any, ...]:
+    """Return what all bindings of a tool have in common, in the order of ``Binding``."""
     options = tool.checked.options
-    hidden = secrets.hidden(arguments.plain, options.redact) if arguments and options.redact else frozenset()
-    return Binding(
-        tool=tool.name,
-        policy=tool.checked.policy,
-        run=_runner(guard, tool, arguments.given, ask) if arguments else _not_to_be_run,
-        is_async=tool.is_async,
-        encode=encoder(guard, tool),
-        probe=_prober(guard, tool, options.probe) if options.probe else None,
-        refresh=options.refresh,
-        breakers=guard.breakers_of(tool),
-        pools=guard.pools_of(tool),
-        key_for_tool=lambda key: format_key(key, options.key_format),
-        clean=lambda message: secrets.clean(message, hidden),
+    tool.parts = (
+        tool.name,
+        tool.checked.policy,
+        tool.is_async,
+        encoder(guard, tool),
+        _prober(guard, tool, options.probe) if options.probe else None,
+        options.refresh,
+        guard.breakers_of(tool),
+        guard.pools_of(tool),
+        lambda key: format_key(key, options.key_format),
     )
+    return tool.parts
 
 
-def _runner(guard: Guard, tool: Tool[Any, Any], given: dict[str, Any], ask: Ask | None) -> Callable[[Call | None], Any]:
-    names = tool.schema.call_parameters
+def _cleaner(arguments: Arguments, redacted: Sequence[str]) -> Callable[[str], str]:
+    hidden = secrets.hidden(arguments.plain, redacted)
+    return lambda message: secrets.clean(message, hidden)
+
+
+def _runner(guard: Guard, tool: Tool[Any, Any], arguments: Arguments, ask: Ask | None) -> Callable[[Call | None], Any]:
+    names, function, given = tool.schema.call_parameters, tool.function, arguments.given
+    if ask is None and arguments.fixed and not names:
+        return lambda _: function(**given)
 
     def run(call: Call | None) -> Any:
         repeat = call is not None and ask is not None and call.words != ask.words
         own = _as_recorded(guard, tool, call, given) if call is not None and repeat else given
         # Each attempt gets the arguments as they were: a tool may change what it is given.
         own = snapshot(own)
-        return tool.function(**own, **dict.fromkeys(names, current.get())) if names else tool.function(**own)
+        return function(**own, **dict.fromkeys(names, current.get())) if names else function(**own)
 
     return run
 
@@ -173,6 +189,21 @@ def _invalid(tool: str, reason: str, message: str, fields: dict[str, str], step:
 
 def finish(guard: Guard, prepared: Prepared, answer: Answer) -> Result[Any]:
     """Turn the machine's answer into the caller's result."""
+    note(guard, prepared, answer)
+    return to_result(guard, prepared.bound.tool, answer, prepared.life)
+
+
+def value_of(guard: Guard, prepared: Prepared, answer: Answer) -> Any:
+    """Return the value that this asker's own attempt brought, or what the result unwraps to; raises what it raises."""
+    if answer.fresh and answer.status == "succeeded":
+        if prepared.life.ask is not None or prepared.bound.options is not ORDINARY:
+            note(guard, prepared, answer)
+        return answer.value
+    return finish(guard, prepared, answer).unwrap()
+
+
+def note(guard: Guard, prepared: Prepared, answer: Answer) -> None:
+    """Remember of an answer what counts for later calls."""
     tool = prepared.bound.tool
     if answer.status == "succeeded" and prepared.bound.options.by_model:
         guard.streak_of().succeeded(tool.name)
@@ -180,7 +211,6 @@ def finish(guard: Guard, prepared: Prepared, answer: Answer) -> Result[Any]:
     if ask is not None and ask.kind is KeyKind.RANDOM and answer.call is not None:
         is_open = answer.status in ("unknown", "in_progress")
         guard.told_open.note(told_as(ask.tool, ask.fingerprint), answer.call.operation_id, is_open=is_open)
-    return to_result(guard, tool, answer, prepared.life)
 
 
 def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | None = None) -> Result[Any]:

@@ -180,6 +180,8 @@ class Checked:
         self._check_looks()
         self._check_kinds()
         self.policy = self._policy(is_async=is_async)
+        self.may_stay_unrecorded = self.effect is Effect.READ and not options.record and options.key is None
+        """Its calls need no record where nothing about the single call asks for one."""
 
     def _refuse(self, what: str) -> DeclarationError:
         return DeclarationError(f"{self.name}: {what}")

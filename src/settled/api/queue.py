@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from settled import host
@@ -12,6 +12,7 @@ from settled.core import rules
 from settled.core.settle import settle
 from settled.core.settling import Adopt, Refused
 from settled.core.states import State
+from settled.core.values import replace
 from settled.core.verdicts import Happened, Inconclusive, NotHappened
 from settled.drivers import aio
 from settled.errors import DeclarationError

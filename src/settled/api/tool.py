@@ -7,6 +7,8 @@ import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+from msgspec.structs import replace as changed
+
 from settled.api.bound import BoundCall, CallOptions, PendingCall
 from settled.api.options import Checked, Options, read_options
 from settled.api.schema import Schema
@@ -33,6 +35,8 @@ class Tool(Generic[P, T]):
         self.schema = Schema(function, self.name)
         self.checked = Checked(options, self.schema, is_async=self.is_async)
         self.guard: Guard | None = None
+        self.parts: tuple[Any, ...] = ()
+        """What the bindings of all its calls have in common, once the first was made."""
         functools.update_wrapper(self, function, updated=())  # type: ignore[arg-type]  # it takes any callable
 
     @property
@@ -92,7 +96,7 @@ class SyncTool(Tool[P, T]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Make the call; return its value, or raise the ``CallError`` that says why not."""
-        return BoundCall(self, args, kwargs).call().unwrap()
+        return (self.guard or self.attached).value_of(BoundCall(self, args, kwargs))
 
 
 class AsyncTool(Tool[P, T]):
@@ -151,7 +155,7 @@ def by_model(bound: BoundCall[T], step: str | None) -> BoundCall[T]:
     """Return the call as one that a model asks for; siblings share the part of the step before its last slash."""
     message = step.rpartition("/")[0] if step else ""
     place = f"{message}\x1f{step}" if message else ""
-    return replace(bound, options=replace(bound.options, step=step, by_model=True, message=message, sibling=place))
+    return changed(bound, options=replace(bound.options, step=step, by_model=True, message=message, sibling=place))
 
 
 if TYPE_CHECKING:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
+
 from settled.core.states import State
+from settled.core.values import replace
 
 Status = Literal[
     "succeeded", "failed", "not_done", "partial", "unknown", "in_progress", "awaiting_approval", "refused",
@@ -33,8 +35,7 @@ STATUS_OF: dict[State, Status] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The outcome of one ask."""
 
     status: Status
@@ -64,6 +65,11 @@ def from_record(call: Call, *, like: bool = False) -> Answer:
         attempts=len(call.attempts),
         note=call.note,
     )
+
+
+def by_itself(value: object, attempts: int) -> Answer:
+    """Return the answer of an ask that succeeded and needs no record."""
+    return Answer("succeeded", "", None, value, True, None, False, (), None, False, attempts)  # noqa: FBT003 - fast
 
 
 def rejected(reason: str, *, calls: tuple[Call, ...] = (), retry_after: float | None = None) -> Answer:

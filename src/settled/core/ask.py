@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from settled.core.model import KeyKind, Owner, Terms
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """One asker's wish for one business action."""
 
     tenant: str
@@ -51,29 +51,26 @@ class Ask:
     """Like calls whose owners were seen to live: they are at work, and this ask is another action."""
     around: frozenset[str] = frozenset()
     """Operation ids of the calls that this one is made inside of."""
-    here: Container[str] = field(default=frozenset(), compare=False)
+    here: Container[str] = frozenset()
     """Operation ids whose askers wait in this process now: a live view."""
     told: str = ""
     """A like call outside of runs of which this process was last told that it is in doubt or at work."""
     while_unknown: str = "identity"
     untold: str = "tell"
-    entry: Entry | None = field(default=None, compare=False)
+    entry: Entry | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(Struct, frozen=True):
     """The claim and the intent of an attempt are on record: invoke it."""
 
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
-class WouldRun:
+class WouldRun(Struct, frozen=True):
     """Nothing is on record that answers; it would run, were it allowed to begin."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stands:
+class Stands(Struct, frozen=True):
     """A call that is on record answers as it stands."""
 
     call: Call
@@ -81,53 +78,46 @@ class Stands:
     """Found by likeness (not by its key or step): it is an earlier call's answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Busy:
+class Busy(Struct, frozen=True):
     """A live owner is at work on it."""
 
     call: Call
     like: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Doubtful:
+class Doubtful(Struct, frozen=True):
     """Its outcome is unknown: settle it first."""
 
     call: Call
     like: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """The same key came with other arguments."""
 
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
-class Untold:
+class Untold(Struct, frozen=True):
     """A model asks for something else of this tool without having been told of these calls."""
 
     calls: tuple[Call, ...]
     once: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Barred:
+class Barred(Struct, frozen=True):
     """Unknown calls of this tool must be settled first."""
 
     calls: tuple[Call, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Suspect:
+class Suspect(Struct, frozen=True):
     """Like calls outside of any run are at work elsewhere: if their owners are dead, they are in doubt."""
 
     calls: tuple[Call, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Superseded:
+class Superseded(Struct, frozen=True):
     """A later entry works on this run; this one may start nothing more."""
 
     run_id: str

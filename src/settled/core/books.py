@@ -7,8 +7,9 @@ So every journal follows the same rules, and knows none of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 R_co = TypeVar("R_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(Struct, frozen=True):
     """One task of an agent, over all times that a process works on it."""
 
     run_id: str
@@ -30,7 +30,7 @@ class RunRecord:
     turn: str | None = None
     since: int = 1
     """First entry of the open turn."""
-    spent: Mapping[str, int] = field(default_factory=dict)
+    spent: Mapping[str, int] = {}
     """Retries made, per tool, over all entries."""
     state: str = "active"
 

@@ -158,7 +158,11 @@ class Breaker:
         if self._state is not _CLOSED:  # then it is the probe's: no call is admitted while open
             return self._judge_probe(ticket, verdict, now, draw)
         if verdict == "success":
-            self._note(0, now)
+            if self._bits:
+                self._note(0, now)
+            else:  # the same, where no failure has to be moved on
+                self._times[self._next] = now
+                self._next = (self._next + 1) % len(self._times)
             self._run = 0
             if self._calm or self._is_calm(*self._window(now)):  # a success makes no calm window uneasy
                 self._usual *= _KEEP
@@ -296,10 +300,24 @@ def admit(breakers: Sequence[Breaker], now: float) -> Tickets | Rejection:
     All are looked at before any is taken, so that no probe's slot is held by a call that another breaker rejects.
     The rejection with the longest wait is returned.
     """
+    tickets = tickets_if_closed(breakers)
+    return _look_then_take(breakers, now) if tickets is None else tickets
+
+
+def tickets_if_closed(breakers: Sequence[Breaker]) -> Tickets | None:
+    """Admit one call if all breakers are closed; ``None``: ask ``admit``. The one look that needs no lock.
+
+    Generations are read before states. So a breaker that trips meanwhile has either been seen open, or given a ticket
+    of the generation before, whose result changes nothing: as if the call had been admitted just before.
+    """
+    if len(breakers) == 1:
+        tickets: Tickets = (breakers[0].generation,)
+    else:
+        tickets = tuple([breaker.generation for breaker in breakers])
     for breaker in breakers:
-        if breaker.look(now) is not _ADMITTED:
-            return _look_then_take(breakers, now)
-    return tuple([breaker.generation for breaker in breakers])  # all closed: as take would answer
+        if breaker._state is not _CLOSED:  # noqa: SLF001 - of this very module
+            return None
+    return tickets
 
 
 def _look_then_take(breakers: Sequence[Breaker], now: float) -> Tickets | Rejection:

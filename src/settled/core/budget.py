@@ -46,6 +46,11 @@ class Pool:
         """Tokens left."""
         return self._level / _MILLI
 
+    @property
+    def full(self) -> bool:
+        """Whether a first attempt would pay in nothing."""
+        return self._level == self._capacity
+
     def first_attempt(self) -> None:
         """A first attempt is made: it pays in."""
         self._level = min(self._capacity, self._level + self._deposit)

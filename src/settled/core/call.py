@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from settled.core.model import Attempt, Fault, KeyKind, Moment, Owner, Standing, Terms
 from settled.core.states import Event, State, next_state
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """The record of one business action of one tool."""
 
     operation_id: str
@@ -80,8 +81,7 @@ class Call:
         return tuple(a for a in self.attempts if a.in_doubt)
 
 
-@dataclass(frozen=True, slots=True)
-class LogRow:
+class LogRow(Struct, frozen=True):
     """One change of one call. ``head`` chains it to the row before it."""
 
     operation_id: str
@@ -148,7 +148,7 @@ def opened(call: Call, owner: Owner, epoch: int, now: Moment) -> tuple[Attempt, 
 
 def standing_of(fault: Fault | None) -> Standing:
     """Return what an attempt's end says about its effect."""
-    return Standing.DONE if fault is None else Standing(fault.evidence.value)
+    return Standing.DONE if fault is None else Standing(fault.evidence)
 
 
 def any_in_doubt(attempts: Sequence[Attempt]) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from settled.core import rules, runs
 from settled.core.ask import (
@@ -23,6 +24,7 @@ from settled.core.match import Match, find, reserve
 from settled.core.model import KeyKind
 from settled.core.settling import orphaned
 from settled.core.states import Event, State
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
     from settled.core.model import Moment
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """Find what answers the ask; else, if ``begin``, put the call and its first intent on record."""
 
     ask: Ask
@@ -172,8 +173,7 @@ def _remember(books: Books, ask: Ask, reply: ClaimReply) -> None:
             books.put_step(ask.scope, ask.step, reply.call.operation_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Reserve:
+class Reserve(Struct, frozen=True):
     """Match all calls of one message, in order, before any of them is claimed."""
 
     asks: Sequence[Ask]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, final
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
     from settled.core.books import Transition
+    from settled.core.breaker import Verdict
     from settled.core.call import Call
     from settled.core.late import Evidence
     from settled.core.model import Moment, Owner
@@ -17,41 +19,35 @@ if TYPE_CHECKING:
 # --- commands -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Transact:
+class Transact(Struct, frozen=True):
     """Perform one journal transition; answered with its reply."""
 
     transition: Transition[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Admit:
+class Admit(Struct, frozen=True):
     """Ask all breakers of this call; answered with ``Admitted`` or ``Shut``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """Tell the breakers how an admitted attempt went; answered with ``Woke``."""
 
-    verdict: str
+    verdict: Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Spend:
+class Spend(Struct, frozen=True):
     """Take one retry from the process's pool; answered with ``Granted``."""
 
     cost: float
 
 
-@dataclass(frozen=True, slots=True)
-class Refund:
+class Refund(Struct, frozen=True):
     """Give back what ``Spend`` took: the retry was not made."""
 
     cost: float
 
 
-@dataclass(frozen=True, slots=True)
-class Invoke:
+class Invoke(Struct, frozen=True):
     """Call the tool's function for one attempt; answered with ``Ended``."""
 
     call: Call | None
@@ -63,20 +59,17 @@ class Invoke:
     """The asker's first attempt: it pays into the process's retry pool."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refresh:
+class Refresh(Struct, frozen=True):
     """Let the tool get fresh credentials; answered with ``Woke``. The next attempt shows whether they help."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sleep:
+class Sleep(Struct, frozen=True):
     """Wait; answered with ``Woke``."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitCall:
+class AwaitCall(Struct, frozen=True):
     """Wait until the call changes in this process, at most ``seconds``; answered with ``Woke``."""
 
     operation_id: str
@@ -85,8 +78,7 @@ class AwaitCall:
     """Seconds to wait at the most if the call is at work in this process, whose end is seen at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """Ask the tool's own system whether the effect happened; answered with ``Probed``."""
 
     call: Call
@@ -94,28 +86,34 @@ class Probe:
     """A probe that takes longer has told nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOwners:
+class CheckOwners(Struct, frozen=True):
     """Find out which of these processes live; answered with ``Owners``."""
 
     owners: tuple[Owner, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Spill:
+class Spill(Struct, frozen=True):
     """Keep evidence outside the journal, which cannot be written; answered with ``Woke``."""
 
     evidence: Evidence
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(Struct, frozen=True):
     """Tell whoever watches; answered with ``Woke``. Nothing depends on it."""
 
     event: str
     call: Call | None = None
-    facts: Mapping[str, object] = field(default_factory=dict)
+    facts: Mapping[str, object] = {}
 
+
+ADMIT = Admit()
+REPORTS: dict[Verdict, Report] = {
+    "success": Report("success"),
+    "failure": Report("failure"),
+    "neutral": Report("neutral"),
+}
+"""Made once: every attempt gives one of each."""
+WENT_WELL = REPORTS["success"]
 
 Command = (
     Transact
@@ -137,23 +135,20 @@ Command = (
 # --- events -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """The journal's reply. ``at``: the driver's monotonic clock, seconds, as in every event."""
 
     value: Any
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(Struct, frozen=True):
     """The breakers let this attempt through."""
 
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Shut:
+class Shut(Struct, frozen=True):
     """A breaker is open."""
 
     scope: str
@@ -161,16 +156,15 @@ class Shut:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Granted:
+class Granted(Struct, frozen=True):
     """``refused_by`` names the pool that did not grant; empty if granted."""
 
     refused_by: str
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Returned:
+@final
+class Returned(Struct, frozen=True):
     """The tool's function returned ``value``; ``data`` is its encoding, or ``None`` with a ``note``."""
 
     value: object
@@ -178,8 +172,8 @@ class Returned:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+@final
+class Raised(Struct, frozen=True):
     """The tool's function raised, or the caller left it (``TimeoutError`` of our own)."""
 
     error: BaseException
@@ -190,8 +184,7 @@ class Raised:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """An attempt ended for its caller."""
 
     outcome: Returned | Raised
@@ -206,8 +199,7 @@ class Ended:
     """Seconds since the epoch, for dates in what the other side asks for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Woke:
+class Woke(Struct, frozen=True):
     """Time passed."""
 
     at: float
@@ -216,8 +208,7 @@ class Woke:
     abandoned: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Probed:
+class Probed(Struct, frozen=True):
     """What the probe said: ``happened`` is ``None`` when it could not tell."""
 
     happened: bool | None
@@ -229,8 +220,7 @@ class Probed:
     fence: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Owners:
+class Owners(Struct, frozen=True):
     """For each owner: lives, is dead, or cannot be told; and this boot's clock."""
 
     alive: tuple[bool | None, ...]
@@ -243,7 +233,7 @@ E = TypeVar("E")
 
 def expect(event: object, kind: type[E]) -> E:
     """Return the event if it is of the kind that answers the command; a driver that mixes them up is wrong."""
-    if not isinstance(event, kind):
+    if type(event) is not kind and not isinstance(event, kind):
         raise TypeError(f"the driver answered with {type(event).__name__}, not with {kind.__name__}")
     return event
 

@@ -6,8 +6,9 @@ Rules change it only while a claim is being decided, one claim at a time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from settled.core.states import FINAL, State
 
@@ -20,32 +21,31 @@ if TYPE_CHECKING:
 SETTLED_FOR_ASKER = FINAL | {State.NOT_DONE, State.PARTIAL}
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(Struct):
     """One time that a process works on a scope (a run, or one attempt of an enclosing call)."""
 
     no: int = 1
     earlier: Sequence[int] = ()
     """The entries, in order, whose calls may answer a like call of this one: those of the same turn."""
-    answered: dict[str, str] = field(default_factory=dict)
+    answered: dict[str, str] = {}
     """Operation id -> the words it was asked for with."""
-    steps: dict[str, str] = field(default_factory=dict)
+    steps: dict[str, str] = {}
     """Operation id -> the step that it first answered."""
-    told: dict[str, State] = field(default_factory=dict)
+    told: dict[str, State] = {}
     """Operation id -> the last outcome that the asker was given."""
-    open: dict[str, None] = field(default_factory=dict)
+    open: dict[str, None] = {}
     """Operation ids of calls whose final outcome was not given, in order."""
-    waiting: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    waiting: dict[str, tuple[str, bool]] = {}
     """Asker -> the operation id that it waits for, and whether it was matched by likeness."""
-    reserved: dict[str, str] = field(default_factory=dict)
+    reserved: dict[str, str] = {}
     """Operation id -> the sibling (message and position) that it was matched to."""
-    loose: set[str] = field(default_factory=set)
+    loose: set[str] = set()
     """Those of them that were matched in other words."""
-    refused: dict[str, tuple[Call, ...]] = field(default_factory=dict)
+    refused: dict[str, tuple[Call, ...]] = {}
     """Step or asker -> the untold calls it was answered with."""
-    lists: dict[str, str] = field(default_factory=dict)
+    lists: dict[str, str] = {}
     """Asker that is about to hear such a list -> its key in ``refused``."""
-    listed: dict[str, str] = field(default_factory=dict)
+    listed: dict[str, str] = {}
     """Operation id -> the message that was answered with it as untold: its siblings were written without knowing."""
 
     def free(self, call: Call, words: str) -> bool:

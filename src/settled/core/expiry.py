@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from settled.core.call import Call, evolve
 from settled.core.model import KeyKind
 from settled.core.states import TABLE, Event
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from settled.core.books import Books

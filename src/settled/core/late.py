@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from settled.core import rules
 from settled.core.call import Call, attempt_of, evolve, standing_of, with_attempt
 from settled.core.model import Effect, Fault, FaultClass, Standing
 from settled.core.states import FINAL, Event, State
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from settled.core.books import Books
     from settled.core.model import Attempt, Moment
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """What became known of an attempt after its owner gave up, lost its lease, or could not record it."""
 
     operation_id: str

@@ -7,7 +7,6 @@ Nothing here touches the world, so every interleaving and every crash can be sim
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 from settled.core.answer import Answer, from_record, rejected
@@ -33,6 +32,7 @@ from settled.core.owed import Heard, was_owed
 from settled.core.series import Series
 from settled.core.settling import Adopt
 from settled.core.states import UNSETTLED, State
+from settled.core.values import replace
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
@@ -49,19 +49,17 @@ LOCAL_LOOK = 30.0
 class Life(Series):
     """One asker's way from the ask to the answer. ``ask`` is ``None`` for a call that needs no record."""
 
-    __slots__ = ("like",)
-    like: bool
+    like = False
     """The answer is an earlier like call's, however it was reached."""
 
     def run(self) -> Flow[Answer]:
         """Make the call, or say what stands in its way."""
-        self.like = False
-        if self.ask is None:
-            shut = yield from self.shut()
-            return shut or (yield from self.unrecorded_series())
+        return self.unrecorded() if self.ask is None else self._on_record(self.ask)
+
+    def _on_record(self, ask: Ask) -> Flow[Answer]:
         state, heard = None, False
         try:
-            answer = yield from self._recorded(self.ask)
+            answer = yield from self._recorded(ask)
             state, heard = (None, False) if self.abandoned else (_given(answer), True)
         finally:
             self._leave(state, heard=heard)

@@ -6,8 +6,9 @@ reword, reorder and plan differently shows what goes wrong without each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from settled.core.ask import Barred, Conflict, Suspect, Untold
 from settled.core.entry import Entry
@@ -30,8 +31,7 @@ OPEN_STATES = (State.SUCCEEDED, State.UNKNOWN, State.PROCESSING, State.PARTIAL, 
 MADE_AGAIN = (State.NOT_DONE, State.PARKED)
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """This record answers."""
 
     call: Call

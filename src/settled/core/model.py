@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class FaultClass(StrEnum):
@@ -30,8 +31,7 @@ class Evidence(StrEnum):
     """Executed; the answer cannot be used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """One failed attempt, classified.
 
     ``code`` is stable and short (``"connect_refused"``, ``"http_502"``); ``message`` may hold
@@ -98,8 +98,7 @@ class Standing(StrEnum):
 IN_DOUBT = frozenset({Standing.OPEN, Standing.MAYBE})
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """One instant on two clocks.
 
     ``wall``: seconds since the epoch, for people and retention. ``mono``: seconds on a clock that
@@ -119,8 +118,7 @@ class Moment:
         return Moment(self.wall + seconds, self.boot, self.mono + seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """A process, named so that another one on the same machine can tell whether it lives."""
 
     host: str
@@ -131,8 +129,7 @@ class Owner:
     started: str
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One try of a call."""
 
     no: int
@@ -152,8 +149,7 @@ class Attempt:
         return self.standing in IN_DOUBT
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """What a tool's declaration means for the record, kept with the call for other processes.
 
     All times are seconds.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from settled.core.commands import Raised, Returned
 from settled.core.faults import classify
 from settled.core.model import Effect, Evidence, Fault, FaultClass
+from settled.core.values import replace
 from settled.errors import NotExecuted, PartlyDone
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ NEVER_SENT = Fault(FaultClass.RETRYABLE, Evidence.NONE, "never_sent", local=True
 def read(ended: Ended, policy: Policy, clean: Clean, *, attempt: int, doubtful: bool) -> Fault | None:
     """Return the fault of an attempt, its message cleaned of secrets; ``None`` if it succeeded."""
     outcome = ended.outcome
-    if isinstance(outcome, Returned):
+    if type(outcome) is Returned:
+        if policy.classify is None and policy.verify is None:
+            return None
         fault = _of_value(outcome.value, policy)
     else:
         # who keeps refusals under our key gives the first try's answer again: it need not be weakened by doubt
@@ -55,8 +57,6 @@ def _sent(fault: Fault | None, outcome: Raised) -> Fault | None:
 
 def _of_value(value: object, policy: Policy) -> Fault | None:
     """Look at a returned value. A look that fails after the effect says nothing about it."""
-    if policy.classify is None and policy.verify is None:
-        return None
     try:
         fault = _own(value, policy)
         good = fault is not None or policy.verify is None or bool(policy.verify(value))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from settled.core.backoff import Backoff
 from settled.core.model import Fault, Terms
 
@@ -34,8 +36,7 @@ class Policy:
     fence: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What one asker allows."""
 
     deadline: float | None = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from settled.core import rules, runs
 from settled.core.ask import Superseded
@@ -11,8 +12,10 @@ from settled.core.budget import RetryBudget, RunBudget
 from settled.core.call import Call, attempt_of, evolve, opened, standing_of, with_attempt
 from settled.core.late import Evidence
 from settled.core.model import Effect, Fault, FaultClass, Standing
+from settled.core.model import Evidence as Proof
 from settled.core.owed import doubted
 from settled.core.states import Event, State
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,22 +32,19 @@ EVENT_FOR = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FencedOut:
+class FencedOut(Struct, frozen=True):
     """A later owner, evidence or a person has taken the call; this is how it stands."""
 
     call: Call | None
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetSpent:
+class BudgetSpent(Struct, frozen=True):
     """The run's budget does not grant this retry; nothing was recorded."""
 
     pool: str
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(Struct, frozen=True):
     """What a retry costs in its run, and what the run allows."""
 
     run_id: str
@@ -52,8 +52,7 @@ class Charge:
     cost: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(Struct, frozen=True):
     """Put the intent of a further attempt on record, before its first byte leaves.
 
     A call that was proved not done meanwhile is nobody's: to go on with it is to claim it, as any other asker would.
@@ -108,8 +107,7 @@ def _debit(books: Books, call: Call, charge: Charge | None) -> str:
     return refused or ""
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """Put the end of an attempt on record, before any sleep.
 
     ``fault`` is ``None`` for success. ``go_on``: the owner will try again. ``over``: the attempt can
@@ -160,11 +158,11 @@ class End:
         return replace(call, attempts=attempts)
 
     def _event(self, ended: Call, now: Moment) -> Event:
-        if self.fault is None or (self.fault.evidence.value == "done" and ended.terms.effect is not Effect.READ):
+        if self.fault is None or (self.fault.evidence is Proof.DONE and ended.terms.effect is not Effect.READ):
             return Event.SUCCEED
         if self.go_on and (not ended.doubtful or rules.repeatable(ended, now)):
             return Event.ENDED
-        if self.fault.evidence.value == "some":
+        if self.fault.evidence is Proof.SOME:
             return Event.SPLIT
         final = self.fault.kind in (FaultClass.PERMANENT, FaultClass.INVALID)
         state = rules.closing_state(ended, final=final)
@@ -187,8 +185,7 @@ class End:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(Struct, frozen=True):
     """End a call whose next attempt was not made, by what its attempts so far have shown."""
 
     operation_id: str
@@ -208,8 +205,7 @@ class Close:
         return closed
 
 
-@dataclass(frozen=True, slots=True)
-class Renew:
+class Renew(Struct, frozen=True):
     """Prolong leases; never shorten one, never revive a call that was taken over."""
 
     claims: Sequence[tuple[str, int, float]]

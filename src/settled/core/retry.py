@@ -7,8 +7,9 @@ is not repeated, since it may have been done; on a ``read`` it is, up to the lim
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from settled.core.model import Effect, Evidence, Fault, FaultClass
 
@@ -22,8 +23,7 @@ THROTTLED_COST = 0.35
 """A throttled try costs the other side less than a failed one (AWS SDKs weigh 5 against 14)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
+class Again(Struct, frozen=True):
     """Make one more attempt after ``delay`` seconds, for ``cost`` of the retry budgets."""
 
     delay: float
@@ -32,8 +32,7 @@ class Again:
     """Get fresh credentials first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """Make no further attempt. ``park``: seconds after which it may be tried again."""
 
     reason: str
@@ -51,8 +50,7 @@ def why(fault: Fault | None, step: Again | Stop) -> str:
     return fault.code if fault is not None else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tries:
+class Tries(Struct, frozen=True):
     """What has been tried for this asker so far."""
 
     made: int

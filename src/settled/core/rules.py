@@ -5,11 +5,11 @@ Remove any one of them and a duplicate, a lie or a loss comes back: the tests do
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from settled.core.model import Effect, Evidence, FaultClass, Standing
 from settled.core.states import State
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from settled.core.call import Call

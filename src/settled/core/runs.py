@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from settled.core.books import RunRecord
 from settled.core.entry import Entry
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +33,7 @@ def superseded(books: Books, ask: Ask) -> bool:
     return around is not None and ask.entry is not None and len(around.attempts) > ask.entry.no
 
 
-@dataclass(frozen=True, slots=True)
-class EnterRun:
+class EnterRun(Struct, frozen=True):
     """Start an entry of a run; ``answered`` are the steps that the history holds answers of."""
 
     run_id: str

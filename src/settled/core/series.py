@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from settled.core.answer import STATUS_OF, Answer, from_record, rejected, with_value
+from settled.core.answer import STATUS_OF, Answer, by_itself, from_record, rejected, with_value
 from settled.core.ask import Superseded
 from settled.core.breaker import verdict_of
 from settled.core.commands import (
-    Admit,
+    ADMIT,
+    REPORTS,
+    WENT_WELL,
     Admitted,
     Ended,
     Granted,
@@ -34,6 +35,7 @@ from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, Fenced
 from settled.core.retry import Again, Stop, Tries, plan, why
 from settled.core.settle import PROBE_LIMIT, settle
 from settled.core.states import State
+from settled.core.values import replace
 from settled.core.wire import Wire
 from settled.errors import JournalError
 
@@ -52,7 +54,12 @@ LEAST_TIME = 0.001
 class Series(Wire):
     """Makes the attempts for one asker, up to the policy's number, and answers for them."""
 
-    __slots__ = ("ask", "budget", "clean", "last", "late", "made", "policy", "refreshed")
+    made = 0
+    """Attempts of this asker."""
+    refreshed = False
+    late = False
+    """The intent took longer than the lease: the next attempt must not be sent."""
+    last: Returned | Raised | None = None
 
     def __init__(
         self,
@@ -64,23 +71,18 @@ class Series(Wire):
         budget: Charge | None = None,
         clean: Clean = str,
     ) -> None:
-        super().__init__(limits, at)
+        self.limits, self.at = limits, at  # not by super(): on the path of every call
         self.ask, self.policy, self.budget, self.clean = ask, policy, budget, clean
-        self.made = 0
-        self.refreshed = False
-        self.late = False
-        """The intent took longer than the lease: the next attempt must not be sent."""
-        self.last: Returned | Raised | None = None
 
     def shut(self) -> Flow[Answer | None]:
         """Ask deadline and breakers; ``None`` if an attempt may be made."""
-        if not self._time_left():
+        if self.limits.deadline is not None and not self._time_left():
             return rejected("deadline")
-        event = yield from self.do(Admit())
-        if isinstance(event, Shut):
-            return rejected("breaker_open", retry_after=event.retry_after)
-        expect(event, Admitted)
-        return None
+        event = yield ADMIT
+        self.at = event.at
+        if type(event) is Admitted:
+            return None
+        return rejected("breaker_open", retry_after=expect(event, Shut).retry_after)
 
     def settle(self, call: Call) -> Flow[Call]:
         """Settle an unknown call by its probe, for as long as this asker waits."""
@@ -90,8 +92,8 @@ class Series(Wire):
     def series(self, ask: Ask, call: Call) -> Flow[Answer]:
         """Make attempts until one succeeds, proves final, or may not be repeated."""
         while True:
-            ended = yield from self._invoke(call)
-            fault, step = yield from self._read(ended, call)
+            ended, fault = yield from self._attempt(call)
+            step = self._plan(fault, ended, doubtful=call.doubted_before)
             recorded = yield from self._end(call, ended, fault, step)
             if isinstance(recorded, Answer):
                 return recorded
@@ -102,45 +104,51 @@ class Series(Wire):
                 return began
             call = began
 
-    def unrecorded_series(self) -> Flow[Answer]:
-        """The same for a call that needs no record."""
-        while True:
-            ended = yield from self._invoke(None)
-            fault, step = yield from self._read(ended, None)
+    def unrecorded(self) -> Flow[Answer]:
+        """Make a call that needs no record."""
+        shut = yield from self.shut()
+        while shut is None:
+            ended, fault = yield from self._attempt(None)
+            if fault is None:
+                return by_itself(self._value(), self.made)
+            step = self._plan(fault, ended, doubtful=False)
             if isinstance(step, Again):
                 step = (yield from self._pause(step)) or step
             if isinstance(step, Stop):
-                return self._unrecorded(fault, step)
+                return self._given_up(fault, step)
+        return shut
 
-    def _read(self, ended: Ended, call: Call | None) -> Flow[tuple[Fault | None, Again | Stop]]:
-        """Say what the attempt's end means, and what follows from it."""
-        no = len(call.attempts) if call else self.made
-        doubtful = call is not None and call.doubted_before
+    def _attempt(self, call: Call | None) -> Flow[tuple[Ended, Fault | None]]:
+        """Make one attempt, say what its end means, and tell the breakers."""
+        self.made = made = self.made + 1
+        no, doubtful = (made, False) if call is None else (len(call.attempts), call.doubted_before)
+        deadline = self.limits.deadline
+        if self.late or (deadline is not None and not self._time_left()):
+            ended = self._too_late()  # the intent took too long: nothing was sent, and nothing may be
+        else:
+            timeout = self.policy.timeout if deadline is None else self._timeout(deadline)
+            event = yield Invoke(call, no, timeout, deadline, made == 1)
+            self.at = event.at
+            ended = event if type(event) is Ended else expect(event, Ended)
+            self.last = ended.outcome
         fault = read(ended, self.policy, self.clean, attempt=no, doubtful=doubtful)
-        yield from self.report(verdict_of(fault))
-        return fault, self._plan(fault, ended, doubtful=doubtful)
+        event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
+        self.at = event.at
+        return ended, fault
 
-    def _invoke(self, call: Call | None) -> Flow[Ended]:
-        self.made += 1
-        if self.late or not self._time_left():  # the intent took too long: nothing was sent, and nothing may be
-            what, self.late = "lease" if self.late else "asker's time", False
-            error = TooLate(f"the {what} was over before the attempt could start")
-            return Ended(Raised(error, not_sent=True), over=True, draw=0.5, at=self.at)
-        timeout = self._timeout()
-        event = yield from self.do(
-            Invoke(call, len(call.attempts) if call else self.made, timeout, self.limits.deadline, first=self.made == 1)
-        )
-        ended = expect(event, Ended)
-        self.last = ended.outcome
-        return ended
+    def _too_late(self) -> Ended:
+        what, self.late = "lease" if self.late else "asker's time", False
+        error = TooLate(f"the {what} was over before the attempt could start")
+        return Ended(Raised(error, not_sent=True), over=True, draw=0.5, at=self.at)
 
     def _time_left(self) -> bool:
-        return self.limits.deadline is None or self.limits.deadline - self.at >= LEAST_TIME
+        deadline = self.limits.deadline
+        return deadline is None or deadline - self.at >= LEAST_TIME
 
-    def _timeout(self) -> float | None:
-        if self.limits.deadline is None or not self.policy.interruptible:
+    def _timeout(self, deadline: float) -> float | None:
+        if not self.policy.interruptible:
             return self.policy.timeout
-        left = max(LEAST_TIME, self.limits.deadline - self.at)
+        left = max(LEAST_TIME, deadline - self.at)
         return left if self.policy.timeout is None else min(left, self.policy.timeout)
 
     def _plan(self, fault: Fault | None, ended: Ended, *, doubtful: bool) -> Again | Stop:
@@ -269,14 +277,11 @@ class Series(Wire):
         answer = Answer(status, "journal_failed", call, fault=fault, recorded=False, attempts=self.made)
         return with_value(answer, self._value()) if fault is None else answer
 
-    def _unrecorded(self, fault: Fault | None, step: Again | Stop) -> Answer:
-        if fault is None:
-            return with_value(Answer("succeeded", attempts=self.made, recorded=False), self._value())
+    def _given_up(self, fault: Fault, step: Stop) -> Answer:
         final = fault.kind in (FaultClass.PERMANENT, FaultClass.INVALID)
         state = State.FAILED if final else State.NOT_DONE
         reason = why(fault, step)
-        wait = step.park if isinstance(step, Stop) else None
-        return Answer(STATUS_OF[state], reason, fault=fault, retry_after=wait, recorded=False, attempts=self.made)
+        return Answer(STATUS_OF[state], reason, fault=fault, retry_after=step.park, recorded=False, attempts=self.made)
 
     def _value(self) -> object:
-        return self.last.value if isinstance(self.last, Returned) else None
+        return self.last.value if type(self.last) is Returned else None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from settled.core import rules
 from settled.core.call import Call, evolve
 from settled.core.model import Effect, Standing
 from settled.core.owed import doubted
 from settled.core.states import Event, State
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +40,7 @@ def orphaned(books: Books, call: Call, now: Moment, *, dead: bool = False) -> Ca
     return changed
 
 
-@dataclass(frozen=True, slots=True)
-class Adopt:
+class Adopt(Struct, frozen=True):
     """Mark an orphan as what it is; a call with a live owner stays as it is."""
 
     operation_id: str
@@ -55,8 +56,7 @@ class Adopt:
         return orphaned(books, call, now, dead=dead) if dead or rules.lease_over(call, now) else call
 
 
-@dataclass(frozen=True, slots=True)
-class Over:
+class Over(Struct, frozen=True):
     """Attempts that can do nothing more: their process was seen dead, or their clock began anew."""
 
     operation_id: str
@@ -80,8 +80,7 @@ def _over_now(attempt: Attempt, now: Moment) -> Attempt:
     return attempt if running else replace(attempt, over=now)
 
 
-@dataclass(frozen=True, slots=True)
-class Settle:
+class Settle(Struct, frozen=True):
     """What a probe (or the tool's fence) said."""
 
     operation_id: str
@@ -119,16 +118,14 @@ def _all_none(call: Call) -> tuple[Attempt, ...]:
     return tuple(replace(a, standing=Standing.NONE) if a.in_doubt else a for a in call.attempts)
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A verdict that cannot be taken, and why."""
 
     why: str
     call: Call | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Resolve:
+class Resolve(Struct, frozen=True):
     """A person's verdict on an unknown call, under an optimistic lock (``epoch``).
 
     On a settled call that is disputed, ``hold`` says that somebody has seen why.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from settled.core.commands import Reply, Report, Transact, expect
+from settled.core.commands import REPORTS, Reply, Transact, expect
 
 if TYPE_CHECKING:
     from settled.core.books import Transition
+    from settled.core.breaker import Verdict
     from settled.core.commands import Command, Event, Flow
     from settled.core.policy import Limits
 
@@ -17,11 +18,11 @@ R = TypeVar("R")
 class Wire:
     """Gives commands; ``at`` is the driver's clock as the last event brought it, seconds."""
 
-    __slots__ = ("abandoned", "at", "limits")
+    abandoned = False  # what is seldom set has its first value on the class: every call makes one of these
+    """The asker has gone."""
 
     def __init__(self, limits: Limits, at: float) -> None:
         self.limits, self.at = limits, at
-        self.abandoned = False
 
     def do(self, command: Command) -> Flow[Event]:
         """Give one command; return the event that answers it."""
@@ -50,9 +51,9 @@ class Wire:
         value: R = expect(event, Reply).value
         return value
 
-    def report(self, verdict: str) -> Flow[None]:
+    def report(self, verdict: Verdict) -> Flow[None]:
         """Tell the breakers how an admitted attempt went."""
-        yield from self.do(Report(verdict))
+        yield from self.do(REPORTS[verdict])
 
     def cut(self, seconds: float) -> float:
         """Return the seconds, or what is left until the deadline."""

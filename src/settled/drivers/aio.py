@@ -7,7 +7,23 @@ import contextvars
 import inspect
 from typing import TYPE_CHECKING
 
-from settled.core.commands import AwaitCall, Ended, Invoke, Probe, Refresh, Reply, Sleep, Spill, Transact, Woke
+from msgspec import Struct
+
+from settled.core.commands import (
+    Admit,
+    AwaitCall,
+    Ended,
+    Invoke,
+    Probe,
+    Refresh,
+    Reply,
+    Report,
+    Sleep,
+    Spill,
+    Tell,
+    Transact,
+    Woke,
+)
 from settled.core.model import Effect
 from settled.current import current
 from settled.drivers.attempts import current_call, late_of, not_begun, probed, raised, returned, run_here, timed_out
@@ -15,7 +31,7 @@ from settled.drivers.leaving import Leaving, in_thread, within
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from typing import Any, TypeVar
 
     from settled.core.answer import Answer
@@ -27,6 +43,8 @@ if TYPE_CHECKING:
 
 CANCEL_GRACE = 0.5
 """Seconds that an async tool has to end after its time-out cancelled it."""
+SHORTEST_SLEEP = 1e-6
+"""Seconds: a shorter wait is over when a loop comes back to it."""
 _under_way: set[asyncio.Task[Any]] = set()
 
 
@@ -36,7 +54,7 @@ async def drive(flow: Flow[T], hand: Hand) -> T:
         command = next(flow)
         while True:
             try:
-                event = await hand.perform(command)
+                event = hand.at_once(command) or await hand.perform(command)
             except JournalError as error:
                 command = flow.throw(error)
             else:
@@ -45,15 +63,17 @@ async def drive(flow: Flow[T], hand: Hand) -> T:
         answer: T = stop.value
         return answer
     finally:
-        hand.close()
+        if hand.here:
+            hand.close()
 
 
-async def make(life: Life, binding: Binding, floor: Floor) -> Answer:
+def make(life: Life, binding: Binding, floor: Floor) -> Coroutine[Any, Any, Answer]:
     """Make one call. When the asker is cancelled a recorded call runs on, detached, and is recorded."""
     hand = Hand(binding, floor)
-    if life.ask is None:
-        return await drive(life.run(), hand)
-    asker = life.ask.operation_id
+    return drive(life.run(), hand) if life.ask is None else _shielded(life, life.ask.operation_id, hand, floor)
+
+
+async def _shielded(life: Life, asker: str, hand: Hand, floor: Floor) -> Answer:
     floor.asking.add(asker)
     task = asyncio.get_running_loop().create_task(_to_the_end(life, hand))
     _under_way.add(task)
@@ -85,21 +105,26 @@ def _retrieved(task: asyncio.Task[Any]) -> None:
         task.exception()  # the asker has gone; what went wrong is on record or in the spill
 
 
-class Hand:
+class Hand(Struct):
     """Performs commands on the running event loop."""
 
-    __slots__ = ("abandoned", "attempt", "binding", "floor", "here", "running")
-
-    def __init__(self, binding: Binding, floor: Floor) -> None:
-        self.binding, self.floor = binding, floor
-        self.here: str = ""
-        self.abandoned = asyncio.Event()
-        self.attempt: asyncio.Task[Any] | None = None
-        self.running: Invoke | None = None
+    binding: Binding
+    floor: Floor
+    here: str = ""
+    """The call that is at work here, once it is on record."""
+    abandoned: bool = False
+    """The asker has gone."""
+    asleep: asyncio.Event | None = None
+    """Wakes who waits before the next attempt."""
+    attempt: asyncio.Task[Any] | None = None
+    running: Invoke | None = None
+    """The attempt whose end is not on record yet."""
 
     def abandon(self, *, cut: bool) -> None:
         """The asker has gone. ``cut``: the attempt changes nothing and need not run on."""
-        self.abandoned.set()
+        self.abandoned = True
+        if self.asleep is not None:
+            self.asleep.set()
         if cut and self.attempt is not None:
             self.attempt.cancel()
 
@@ -108,17 +133,25 @@ class Hand:
         if self.running is not None and self.running.call is not None:
             self.floor.cut_off(self.running.call, self.running.no, why)
 
+    def at_once(self, command: Command) -> Event | None:
+        """Perform a command that comes with every attempt and waits for nothing; ``None``: it is another one."""
+        if type(command) is Admit:
+            return self.floor.admit(self.binding)
+        if type(command) is Report:
+            return self.floor.report(self.binding, command.verdict)
+        return self.floor.perform(command, self.binding) if type(command) is Tell else None
+
     async def perform(self, command: Command) -> Event:
         """Perform one command."""
+        if type(command) is Invoke:
+            return await self._invoke(command)
+        if type(command) is Transact:
+            reply = Reply(await self.floor.journal.aperform(command.transition), self.floor.now())
+            self.running = None
+            return reply
         match command:
-            case Transact(transition):
-                reply = Reply(await self.floor.journal.aperform(transition), self.floor.now())
-                self.running = None
-                return reply
-            case Invoke():
-                return await self._invoke(command)
-            case Sleep(seconds):
-                return await self._sleep(seconds)
+            case Sleep():
+                return await self._sleep(command.seconds)
             case AwaitCall():
                 return await self._await(command)
             case Probe():
@@ -133,11 +166,10 @@ class Hand:
 
     def close(self) -> None:
         """Whoever waits for this call may look again."""
-        if self.here:
-            self.floor.presence.leave(self.here)
+        self.floor.presence.leave(self.here)
 
     async def _invoke(self, command: Invoke) -> Ended:
-        if self.abandoned.is_set():
+        if self.abandoned:
             return not_begun(asyncio.CancelledError(), self.floor)
         self.floor.begin(self.binding, first=command.first)
         if command.call is None:
@@ -156,17 +188,20 @@ class Hand:
     async def _inline(self, command: Invoke) -> Ended:
         """Run an unrecorded async attempt in the asker's own task: cancelling one cancels the other."""
         token = current.set(current_call(command, self.binding))
-        limit = asyncio.timeout(command.timeout)
+        limit = None if command.timeout is None else asyncio.timeout(command.timeout)
         try:
-            async with limit:
+            if limit is None:
                 value = await self.binding.run(None)
+            else:
+                async with limit:
+                    value = await self.binding.run(None)
         except asyncio.CancelledError as error:
             if _being_cancelled():
                 self.floor.release(self.binding)
                 raise
             return raised(error, command, self.binding, self.floor)
         except Exception as error:  # noqa: BLE001 - every end of an attempt is read
-            if limit.expired():
+            if limit is not None and limit.expired():
                 return timed_out(command, self.binding, self.floor, over=True)
             return raised(error, command, self.binding, self.floor)
         finally:
@@ -193,7 +228,7 @@ class Hand:
         return timed_out(command, self.binding, self.floor, over=False)
 
     def _ended(self, command: Invoke, task: asyncio.Task[Any]) -> Ended:
-        gone = self.abandoned.is_set()
+        gone = self.abandoned
         if task.cancelled():  # nobody here cancelled it: the tool (or its transport) raised it
             return raised(asyncio.CancelledError(), command, self.binding, self.floor, abandoned=gone)
         error = task.exception()
@@ -239,9 +274,10 @@ class Hand:
         return ended
 
     async def _sleep(self, seconds: float) -> Woke:
-        if seconds > 0 or not self.abandoned.is_set():
-            await _first(self.abandoned, seconds)
-        return Woke(self.floor.now(), abandoned=self.abandoned.is_set())
+        if not self.abandoned:
+            self.asleep = asyncio.Event()
+            await _first(self.asleep, seconds)
+        return Woke(self.floor.now(), abandoned=self.abandoned)
 
     async def _await(self, command: AwaitCall) -> Woke:
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
@@ -254,7 +290,7 @@ class Hand:
             await _first(woken, command.local if local else command.seconds)
         finally:
             self.floor.presence.forget(command.operation_id, wake)
-        return Woke(self.floor.now(), local=local, abandoned=self.abandoned.is_set())
+        return Woke(self.floor.now(), local=local, abandoned=self.abandoned)
 
     async def _refresh(self) -> Woke:
         try:
@@ -288,7 +324,7 @@ async def _off_loop(function: Callable[..., Any], *args: object, seconds: float 
 
 
 async def _first(event: asyncio.Event, seconds: float) -> None:
-    if seconds <= 0:
+    if seconds < SHORTEST_SLEEP:
         await asyncio.sleep(0)
         return
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from settled import host
 from settled.core.commands import Ended, Invoke, Probed, Raised, Returned
 from settled.core.entry import Entry
 from settled.core.outcome import AttemptTimeout
@@ -23,12 +23,18 @@ if TYPE_CHECKING:
     from settled.drivers.floor import Binding, Floor
 
 
+_FIRST = CurrentCall("", 1)
+"""The first attempt of any call that needs no record; made once, since such calls are many."""
+_ANSWERS = frozenset({bool, bytes, dict, float, int, list, str, tuple, type(None)})
+"""Types of values that are what they are: nothing to be awaited."""
+
+
 def current_call(command: Invoke, binding: Binding) -> CurrentCall:
     """Return what the tool may know of this attempt."""
     call, no = command.call, command.no
-    entry = Entry(no, range(1, no))
     if call is None:
-        return CurrentCall("", no, deadline=command.deadline, entry=entry)
+        return _FIRST if no == 1 and command.deadline is None else CurrentCall("", no, deadline=command.deadline)
+    entry = Entry(no, range(1, no))
     outer = current.get()
     around = (outer.around if outer else frozenset()) | {call.operation_id}
     key = binding.key_for_tool(call.key)
@@ -37,21 +43,20 @@ def current_call(command: Invoke, binding: Binding) -> CurrentCall:
 
 def run_here(command: Invoke, binding: Binding, floor: Floor) -> Ended:
     """Run a sync attempt in this very thread. Raises in a child that the tool has forked: it records nothing."""
-    pid = os.getpid()
+    forks = host.lineage.forks
     token = current.set(current_call(command, binding))
     try:
-        ended = returned(finished(binding.run(command.call)), command, binding, floor)
+        value = binding.run(command.call)
+        ended = returned(value if type(value) in _ANSWERS else finished(value), command, binding, floor)
     except BaseException as error:  # noqa: BLE001 - every end of an attempt is read, and the caller re-raises its own
         ended = raised(error, command, binding, floor)
     finally:
         current.reset(token)
-    return own_process(ended, pid)
+    return ended if host.lineage.forks == forks else _in_a_child(ended)
 
 
-def own_process(ended: Ended, pid: int) -> Ended:
-    """Return the end of an attempt; in a child that the tool has forked, raise: the attempt is its parent's."""
-    if os.getpid() == pid:
-        return ended
+def _in_a_child(ended: Ended) -> Ended:
+    """Raise, in a child that the tool has forked: the attempt is its parent's."""
     error = getattr(ended.outcome, "error", None)
     if error is not None:
         raise error
@@ -77,8 +82,10 @@ def finished(value: Any) -> Any:
 
 def returned(value: object, command: Invoke, binding: Binding, floor: Floor, *, abandoned: bool = False) -> Ended:
     """Return the end of an attempt that gave ``value``; it is encoded only where it will be recorded."""
-    data, note = (None, "") if command.call is None else binding.encode(value)
-    return Ended(Returned(value, data, note), over=True, draw=floor.draw(), at=floor.now(), abandoned=abandoned)
+    if command.call is None:
+        return Ended(Returned(value, None), True, floor.draw(), floor.now(), abandoned)  # noqa: FBT003 - by place: fast
+    data, note = binding.encode(value)
+    return Ended(Returned(value, data, note), True, floor.draw(), floor.now(), abandoned)  # noqa: FBT003 - by place: fast
 
 
 def raised(

@@ -7,12 +7,12 @@ import random
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from settled import host
-from settled.core.breaker import Breaker, Rejection, admit
-from settled.core.budget import Pools
+from settled.core.breaker import Breaker, Rejection, admit, tickets_if_closed
 from settled.core.commands import (
     Admit,
     Admitted,
@@ -39,6 +39,8 @@ from settled.errors import JournalError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from settled.core.breaker import Verdict
+    from settled.core.budget import Pools
     from settled.core.call import Call
     from settled.core.commands import Command, Ended, Event
     from settled.core.policy import Policy
@@ -48,24 +50,23 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("settled")
 
 
-@dataclass(slots=True)
-class Binding:
+class Binding(Struct):
     """One tool bound to the arguments of one call: what a driver needs in order to make it."""
 
-    tool: str
-    policy: Policy
     run: Callable[[Call | None], Any]
     """Runs the function for a recorded call, or for one that needs no record; returns an awaitable if ``is_async``."""
+    clean: Callable[[str], str]
+    """Takes secrets out of messages."""
+    tool: str
+    policy: Policy
     is_async: bool
     encode: Callable[[object], tuple[bytes | None, str]]
     """Value -> its encoding, or ``None`` and why not."""
-    probe: Callable[[Call], Any] | None = None
-    refresh: Callable[[], Any] | None = None
-    breakers: Sequence[Breaker] = ()
-    pools: Pools = field(default_factory=Pools)
-    key_for_tool: Callable[[str], str] = str
-    clean: Callable[[str], str] = str
-    """Takes secrets out of messages."""
+    probe: Callable[[Call], Any] | None
+    refresh: Callable[[], Any] | None
+    breakers: Sequence[Breaker]
+    pools: Pools
+    key_for_tool: Callable[[str], str]
     tickets: Any = None
 
 
@@ -90,21 +91,21 @@ class Floor:
         self._lock = threading.Lock()
         self._only_here = deque()
 
-    def now(self) -> float:
-        """Return the drivers' clock, seconds."""
-        return time.monotonic()
-
-    def draw(self) -> float:
-        """Return a random number in [0, 1)."""
-        return random.random()  # noqa: S311 - spreads retries, keeps no secret
+    now: Callable[[], float] = staticmethod(time.monotonic)
+    """Returns the drivers' clock, seconds."""
+    draw: Callable[[], float] = staticmethod(random.random)
+    """Returns a random number in [0, 1): it spreads retries, keeps no secret."""
 
     def perform(self, command: Command, binding: Binding) -> Event:
         """Perform a command that neither waits nor touches the journal."""
+        if type(command) is Tell:
+            self.tell(command.event, command.call, **command.facts)
+            return Woke(self.now())
         match command:
             case Admit():
-                return self._admit(binding)
+                return self.admit(binding)
             case Report(verdict):
-                self._report(binding, verdict)
+                return self.report(binding, verdict)
             case Spend(cost):
                 return Granted(self._spend(binding, cost), self.now())
             case Refund(cost):
@@ -113,42 +114,49 @@ class Floor:
                 return Owners(tuple(host.alive(owner) for owner in owners), self.journal.now(), self.now())
             case Spill(evidence):
                 self.keep(evidence)
-            case Tell(event, call, facts):
-                self.tell(event, call, **facts)
             case _:
                 raise TypeError(f"not a command for the floor: {command!r}")
         return Woke(self.now())
 
-    def _admit(self, binding: Binding) -> Admitted | Shut:
+    def admit(self, binding: Binding) -> Admitted | Shut:
+        """Ask the breakers whether an attempt may be made."""
         now = self.now()
-        if binding.breakers:
-            with self._lock:
-                tickets = admit(binding.breakers, now)
-            if isinstance(tickets, Rejection):
-                self.tell("breaker_open", None, tool=binding.tool, scope=tickets.breaker)
-                return Shut(tickets.breaker, tickets.retry_after, now)
+        breakers = binding.breakers
+        if breakers:
+            tickets = tickets_if_closed(breakers)
+            if tickets is None:
+                with self._lock:
+                    found = admit(breakers, now)
+                if isinstance(found, Rejection):
+                    self.tell("breaker_open", None, tool=binding.tool, scope=found.breaker)
+                    return Shut(found.breaker, found.retry_after, now)
+                tickets = found
             binding.tickets = tickets
         return Admitted(now)
 
-    def _report(self, binding: Binding, verdict: Any) -> None:
-        tickets, binding.tickets = binding.tickets, None
+    def report(self, binding: Binding, verdict: Verdict) -> Woke:
+        """Tell the breakers how an admitted attempt went."""
+        tickets, binding.tickets, now = binding.tickets, None, self.now()
         if tickets is None:
-            return
-        now, draw = self.now(), self.draw()
-        pairs = zip(binding.breakers, tickets, strict=True)
+            return Woke(now)
+        draw, changes = self.draw(), None
         with self._lock:
-            changes = [(breaker.name, breaker.record(ticket, verdict, now, draw)) for breaker, ticket in pairs]
-        for name, state in changes:
-            if state is not None:
-                self.tell("breaker", None, name=name, breaker_state=str(state))
+            for breaker, ticket in zip(binding.breakers, tickets, strict=True):
+                state = breaker.record(ticket, verdict, now, draw)
+                if state is not None:
+                    changes = [*(changes or ()), (breaker.name, state)]
+        for name, state in changes or ():
+            self.tell("breaker", None, name=name, breaker_state=str(state))
+        return Woke(now)
 
     def release(self, binding: Binding) -> None:
         """Give up an admitted attempt without a verdict: its asker was cancelled."""
-        self._report(binding, "neutral")
+        self.report(binding, "neutral")
 
     def begin(self, binding: Binding, *, first: bool) -> None:
         """An attempt begins; an asker's first one pays into the process's retry pool."""
-        if first:
+        pool = binding.pools.process
+        if first and pool is not None and not pool.full:  # a look that needs no lock: into a full one nothing is paid
             with self._lock:
                 binding.pools.first_attempt()
 
@@ -211,6 +219,8 @@ class Floor:
 
     def tell(self, event: str, call: Call | None, **facts: object) -> bool:
         """Tell the sinks; return whether all have taken it. One that raises does no call any harm."""
+        if not self.sinks:
+            return True
         about = {} if call is None else {"operation_id": call.operation_id, "tool": call.tool, "state": str(call.state)}
         taken = True
         for sink in self.sinks:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from hashlib import sha256
 from itertools import groupby, islice
 from operator import attrgetter
@@ -12,6 +11,7 @@ from settled.core.call import Call, LogRow, chain
 from settled.core.expiry import due
 from settled.core.rules import lease_over
 from settled.core.states import State
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

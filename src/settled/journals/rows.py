@@ -7,8 +7,12 @@ JSON keeps every text as it is, lone surrogates and NUL too, and every float exa
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from functools import lru_cache
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from settled.core.call import Call
 from settled.core.expiry import due
@@ -33,6 +37,8 @@ _FOREVER: Final = Moment(float("inf"), "", 0.0)
 
 to_json = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 from_json = json.JSONDecoder().decode
+_quickly = msgspec.json.Encoder().encode
+_read_quickly = msgspec.json.Decoder().decode
 
 
 def fixed(call: Call) -> tuple[Any, ...]:
@@ -40,7 +46,7 @@ def fixed(call: Call) -> tuple[Any, ...]:
     return (
         call.operation_id,
         call.key,
-        call.kind.value,
+        call.kind._value_,
         call.tenant,
         call.tool,
         call.scope,
@@ -56,7 +62,7 @@ def changing(call: Call) -> tuple[Any, ...]:
     """Return the values of the ``CHANGING`` columns."""
     lease = call.lease
     return (
-        call.state.value,
+        call.state._value_,
         call.epoch,
         int(call.disputed),
         call.log_no,
@@ -80,7 +86,7 @@ def call_of(row: Sequence[Any]) -> Call:
     """Return the call that ``COLUMNS`` hold."""
     operation_id, key, kind, tenant, tool, scope, lane, identity, n, entry, terms = row[:11]
     state, epoch, disputed, log_no, log_head, wall, boot, mono, _, arguments, result, body = row[11:]
-    more = from_json(body)
+    more = _from_body(body)
     return Call(
         operation_id=operation_id,
         key=key,
@@ -106,29 +112,57 @@ def call_of(row: Sequence[Any]) -> Call:
 
 
 def _body(call: Call) -> str:
-    return to_json(
-        [
-            call.words,
-            call.fingerprint,
-            call.claim,
-            _owner(call.owner),
-            _moment(call.created),
-            _moment(call.changed),
-            call.series,
-            call.before,
-            call.message,
-            call.step,
-            [_attempt(attempt) for attempt in call.attempts],
-            fault_list(call.fault),
-            call.reason,
-            call.note,
-            call.decided,
-            call.asserted,
-            call.held,
-            call.not_before,
-            call.despite,
-        ]
-    )
+    parts = _parts(call)
+    if isfinite(_numbers(call)):  # the quick way writes null for a number that JSON does not have
+        with suppress(UnicodeEncodeError, OverflowError):  # a lone surrogate, an integer of more than 64 bits
+            return _quickly(parts).decode()
+    return to_json(parts)
+
+
+def _from_body(body: str) -> list[Any]:
+    with suppress(UnicodeEncodeError, ValueError):
+        found: list[Any] = _read_quickly(body)
+        return found
+    return list(from_json(body))
+
+
+def _numbers(call: Call) -> float:
+    """Return the sum of all numbers that have to be finite for the quick way; it is not if one of them is not."""
+    total = call.created.wall + call.created.mono + call.changed.wall + call.changed.mono + (call.not_before or 0.0)
+    for attempt in call.attempts:
+        total += attempt.begun.wall + attempt.begun.mono
+        for moment in (attempt.ended, attempt.over):
+            total += 0.0 if moment is None else moment.wall + moment.mono
+        total += _hint(attempt.fault)
+    return total + _hint(call.fault)
+
+
+def _hint(fault: Fault | None) -> float:
+    return 0.0 if fault is None else fault.retry_after or 0.0
+
+
+def _parts(call: Call) -> list[Any]:
+    return [
+        call.words,
+        call.fingerprint,
+        call.claim,
+        _owner(call.owner),
+        _moment(call.created),
+        _moment(call.changed),
+        call.series,
+        call.before,
+        call.message,
+        call.step,
+        [_attempt(attempt) for attempt in call.attempts],
+        fault_list(call.fault),
+        call.reason,
+        call.note,
+        call.decided,
+        call.asserted,
+        call.held,
+        call.not_before,
+        call.despite,
+    ]
 
 
 def _unpacked(more: list[Any]) -> dict[str, Any]:
@@ -176,7 +210,7 @@ def _attempt(attempt: Attempt) -> tuple[Any, ...]:
         attempt.epoch,
         _owner(attempt.owner),
         _moment(attempt.begun),
-        attempt.standing.value,
+        attempt.standing._value_,
         _moment(attempt.ended),
         _moment(attempt.over),
         fault_list(attempt.fault),
@@ -202,8 +236,8 @@ def fault_list(fault: Fault | None) -> tuple[Any, ...] | None:
     if fault is None:
         return None
     return (
-        fault.kind.value,
-        fault.evidence.value,
+        fault.kind._value_,
+        fault.evidence._value_,
         fault.code,
         fault.message,
         fault.throttled,
@@ -227,7 +261,7 @@ def terms_text(terms: Terms) -> str:
     """Return a tool's terms as JSON: the same text for all its calls."""
     return to_json(
         [
-            terms.effect.value,
+            terms.effect._value_,
             terms.declared,
             terms.version,
             terms.lifetime,

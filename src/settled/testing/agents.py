@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from settled.core.claim import Reserve
 from settled.core.progress import Charge
 from settled.core.runs import EnterRun, scope_of_run
+from settled.core.values import replace
 from settled.errors import JournalError
 from settled.testing.asking import TENANT, Place, Spot, Told, call, make_ask
 from settled.testing.driver import transact

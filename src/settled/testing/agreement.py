@@ -10,7 +10,6 @@ TestAgreement = MyAgreement.TestCase
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
@@ -25,6 +24,7 @@ from settled.core.owed import Heard
 from settled.core.progress import Begin, Charge, Close, End, Renew
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.settling import Adopt, Over, Resolve, Settle
+from settled.core.values import replace
 from settled.journals.memory import MemoryJournal
 from settled.journals.prune import prune
 from settled.ports import CallQuery

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from settled.core.ask import Begun, Busy, Conflict, Doubtful, Stands, Superseded
@@ -16,6 +15,7 @@ from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, Fenced
 from settled.core.runs import EnterRun
 from settled.core.settling import Adopt, Over, Refused, Resolve, Settle
 from settled.core.states import State
+from settled.core.values import replace
 from settled.testing.records import (
     AWKWARD,
     LOST,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from settled.core.ask import Ask, Begun, Busy, Stands
@@ -16,6 +15,7 @@ from settled.core.model import Evidence as Proof
 from settled.core.progress import End, FencedOut
 from settled.core.settling import Adopt
 from settled.core.states import State
+from settled.core.values import replace
 from settled.errors import JournalError
 from settled.journals.audit import broken_chains
 from settled.journals.prune import Pruned, prune

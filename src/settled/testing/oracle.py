@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from settled.core.call import chain
 from settled.core.model import Effect as Kind
 from settled.core.model import Evidence, Fault
 from settled.core.states import FINAL, TABLE, State
+from settled.core.values import replace
 from settled.testing.tools import TOOLS
 
 if TYPE_CHECKING:

@@ -75,7 +75,7 @@ class ToolSpec:
 def _tool(name: str, effect: Effect = Effect.WRITE, **options: object) -> ToolSpec:
     policy = {k: options.pop(k) for k in list(options) if k in Policy.__slots__}
     policy.setdefault("timeout", 10.0)
-    terms = {k: options.pop(k) for k in list(options) if k in Terms.__slots__}
+    terms = {k: options.pop(k) for k in list(options) if k in Terms.__struct_fields__}
     probed = bool(policy.get("probe", False))
     declared = Terms(effect=effect, timeout=policy["timeout"], probed=probed, **terms)  # type: ignore[arg-type]  # names of Terms
     interruptible = not options.get("threaded", False)

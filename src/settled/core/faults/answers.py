@@ -6,7 +6,7 @@ other side asks for a pause or says that a repeat is pointless.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from settled.core.faults import bodies, enclosed, look
@@ -15,6 +15,7 @@ from settled.core.faults.retry_after import may_retry, retry_after_lowered
 from settled.core.faults.rules import invalid, refused, throttled, weakened
 from settled.core.faults.statuses import of_status
 from settled.core.model import Evidence, Fault, FaultClass
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

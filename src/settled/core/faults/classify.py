@@ -19,7 +19,7 @@ At most 10 levels and 100 errors are looked at; cycles do no harm; attributes th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from settled.core.faults import chain, look, repeats
@@ -27,6 +27,7 @@ from settled.core.faults.python import of_group
 from settled.core.faults.rules import Situation, ambiguous, weakened
 from settled.core.faults.table import rule_of
 from settled.core.model import Evidence, Fault
+from settled.core.values import replace
 
 UNRECOGNISED = ambiguous("unrecognised")
 

@@ -7,10 +7,10 @@ Sources: botocore's lists of throttled and transient codes, Stripe's and Slack's
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from settled.core.faults.rules import ambiguous, exists, in_progress, invalid, refused, throttled
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from settled.core.model import Fault

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from settled.core.faults import look
 from settled.core.faults.carried import by_answer
 from settled.core.faults.grpc import of_code, of_grpc
 from settled.core.faults.rules import Situation, ambiguous, refused, rules
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from settled.core.model import Fault

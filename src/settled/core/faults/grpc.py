@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from settled.core.faults import look
 from settled.core.faults.protobuf import retry_delay
 from settled.core.faults.retry_after import may_retry, retry_after_lowered
@@ -20,6 +18,7 @@ from settled.core.faults.rules import (
     weakened,
 )
 from settled.core.model import Fault, FaultClass
+from settled.core.values import replace
 
 _NEVER_CONNECTED = ("failed to connect to all addresses", "Connect failed")
 _FROM_PEER = "Error received from peer"

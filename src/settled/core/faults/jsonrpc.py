@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from settled.core.faults import look
 from settled.core.faults.rules import ambiguous, invalid, refused
 from settled.core.model import Evidence, Fault, FaultClass
+from settled.core.values import replace
 
 _CODES = {
     -32602: invalid("mcp_invalid_params"),

@@ -7,10 +7,11 @@ stands for ``requests.exceptions.ConnectionError`` and whatever derives from it,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from settled.core.model import Evidence, Fault, FaultClass
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,10 +7,10 @@ not. Once an earlier attempt is in doubt, a refusal may be what its success left
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from settled.core.faults.rules import ambiguous, exists, hopeless, refused, retryable, throttled, weakened
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from settled.core.model import Fault

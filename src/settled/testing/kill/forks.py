@@ -6,9 +6,9 @@ import os
 import signal
 import threading
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from settled.core.values import replace
 from settled.testing.kill.service import MOST_PATIENCE, Action
 
 if TYPE_CHECKING:

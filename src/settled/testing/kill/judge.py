@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from settled.api.queue import waiting
 from settled.core import codec, rules
 from settled.core.states import State
+from settled.core.values import replace
 from settled.ports import CallQuery
 from settled.testing.kill.scripts import SCRIPTS, one_by_one, play
 from settled.testing.kill.service import PROBED, REPEATABLE

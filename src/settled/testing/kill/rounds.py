@@ -6,9 +6,10 @@ import os
 import shutil
 import signal
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from settled.core.values import replace
 from settled.testing.kill.fuse import crossed
 from settled.testing.kill.judge import HOUR, judge
 from settled.testing.kill.nursery import KILLED, awaited

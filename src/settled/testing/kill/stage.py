@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import settled
 from settled import host
+from settled.core.values import replace
 from settled.testing.kill.fuse import Fuse
 from settled.testing.kill.journal import FusedJournal
 from settled.testing.kill.ledger import Ledger, append
