@@ -129,7 +129,8 @@ def pin(uv, name, options):
     command = [uv, "pip", "compile", "pyproject.toml", "--quiet", "--universal", "--generate-hashes", "--no-annotate"]
     command += ["--python-version=3.11", "--custom-compile-command=python3 dev.py pins", "-o", pinned(name)]
     command += ["--constraint=" + pinned("dev")] if name != "dev" else []
-    must(command + dict(SOURCES, **APART)[name] + options, "uv could not pin the requirements; its message stands above.")
+    command += SOURCES[name] if name in SETS else APART[name]
+    must(command + options, "uv could not pin the requirements; its message stands above.")
 
 
 # ---------------------------------------------------------------------------------------------- the virtual environment
