@@ -194,11 +194,13 @@ def finish(guard: Guard, prepared: Prepared, answer: Answer) -> Result[Any]:
 
 
 def value_of(guard: Guard, prepared: Prepared, answer: Answer) -> Any:
-    """Return the value that this asker's own attempt brought, or what the result unwraps to; raises what it raises."""
-    if answer.fresh and answer.status == "succeeded":
-        if prepared.life.ask is not None or prepared.bound.options is not ORDINARY:
-            note(guard, prepared, answer)
-        return answer.value
+    """Return what the result would unwrap to, or raise what it raises; a result is made only where it is raised."""
+    if answer.status == "succeeded":
+        value, available, _ = _value(guard, prepared.bound.tool, answer)
+        if available:
+            if prepared.life.ask is not None or prepared.bound.options is not ORDINARY:
+                note(guard, prepared, answer)
+            return value
     return finish(guard, prepared, answer).unwrap()
 
 
