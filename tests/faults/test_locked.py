@@ -147,6 +147,7 @@ def test_locked_after_the_probe_proved_absence_says_not_done(shop, holder, monke
         effects.append(order)
         raise TimeoutError
 
+    monkeypatch.setattr("settled.drivers.sync.SHORTEST_SLEEP", 0.0)
     monkeypatch.setattr("settled.drivers.sync.time", SimpleNamespace(sleep=lambda _: holder.hold()))
     result = book.call(order="a")
     assert (result.status, result.reason, result.recorded) == ("not_done", "journal_failed", True)

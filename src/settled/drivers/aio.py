@@ -26,6 +26,7 @@ from settled.core.commands import (
 )
 from settled.core.model import Effect
 from settled.current import current
+from settled.drivers.alarm import alarm_of
 from settled.drivers.attempts import current_call, late_of, not_begun, probed, raised, returned, run_here, timed_out
 from settled.drivers.leaving import Leaving, in_thread, within
 from settled.errors import JournalError
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from settled.core.answer import Answer
     from settled.core.commands import Command, Event, Flow
     from settled.core.machine import Life
+    from settled.drivers.alarm import Limit
     from settled.drivers.floor import Binding, Floor
 
     T = TypeVar("T")
@@ -187,25 +189,37 @@ class Hand(Struct):
 
     async def _inline(self, command: Invoke) -> Ended:
         """Run an unrecorded async attempt in the asker's own task: cancelling one cancels the other."""
-        token = current.set(current_call(command, self.binding))
-        limit = None if command.timeout is None else asyncio.timeout(command.timeout)
+        if command.timeout is None:
+            return await self._within(command, None)
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None  # noqa: S101 - for the type checker: code that is awaited runs in a task
+        alarm = alarm_of(loop)
+        limit = alarm.set(loop, task, command.timeout)
         try:
-            if limit is None:
-                value = await self.binding.run(None)
-            else:
-                async with limit:
-                    value = await self.binding.run(None)
+            return await self._within(command, limit)
+        finally:
+            alarm.off(limit)
+
+    async def _within(self, command: Invoke, limit: Limit | None) -> Ended:
+        token = current.set(current_call(command, self.binding))
+        try:
+            value = await self.binding.run(None)
         except asyncio.CancelledError as error:
+            if limit is not None and limit.over():
+                return timed_out(command, self.binding, self.floor, over=True)
             if _being_cancelled():
                 self.floor.release(self.binding)
                 raise
             return raised(error, command, self.binding, self.floor)
         except Exception as error:  # noqa: BLE001 - every end of an attempt is read
-            if limit is not None and limit.expired():
+            if limit is not None and limit.expired:
+                limit.over()
                 return timed_out(command, self.binding, self.floor, over=True)
             return raised(error, command, self.binding, self.floor)
         finally:
             current.reset(token)
+        if limit is not None and limit.expired:
+            limit.over()  # it answered all the same
         return returned(value, command, self.binding, self.floor)
 
     async def _tasked(self, command: Invoke) -> Ended:
