@@ -46,11 +46,13 @@ def within(error: BaseException) -> tuple[list[BaseException], bool]:
     for _ in range(DEEPEST):
         inner = [one for outer in layer for one in [*causes(outer, recognised=True), *members(outer)]]
         new = {id(one): one for one in inner if id(one) not in found}
+        if not new:
+            return list(found.values()), True
         layer = list(new.values())[: MOST - len(found)]
         found |= {id(one): one for one in layer}
         if len(layer) < len(new):
             return list(found.values()), False
-    return list(found.values()), not layer
+    return list(found.values()), False
 
 
 def _only_how_timeouts_work(error: BaseException, inner: BaseException) -> bool:

@@ -119,6 +119,8 @@ class _Walk:
             earlier = {id(one): one for inner in within if (one := chain.context(inner)) is not None}
             line = [one for one in earlier.values() if id(one) not in met]
             found += [reading.fault for reading in map(self.read, line) if reading.known]
+            if not line:
+                break
         return found, whole and not line
 
 

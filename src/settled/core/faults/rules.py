@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
 
 from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.values import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +67,14 @@ def rules(
     return {(root, name): rule for root in roots for name, rule in table.items()}
 
 
-def names(kind: type) -> list[Name]:
+def names(kind: type) -> tuple[Name, ...]:
     """Return how a class and its bases are named in the tables, the most derived first."""
-    return [(str(base.__module__).partition(".")[0], str(base.__qualname__)) for base in kind.__mro__]
+    return _names(cast("Hashable", kind))
+
+
+@lru_cache(maxsize=1024)
+def _names(kind: Any) -> tuple[Name, ...]:
+    return tuple([(str(base.__module__).partition(".")[0], str(base.__qualname__)) for base in kind.__mro__])
 
 
 def is_a(error: BaseException, root: str, *qualnames: str) -> bool:
