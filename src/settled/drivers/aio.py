@@ -288,7 +288,9 @@ class Hand(Struct):
         return ended
 
     async def _sleep(self, seconds: float) -> Woke:
-        if not self.abandoned:
+        if seconds < SHORTEST_SLEEP and not self.abandoned:
+            await asyncio.sleep(0)
+        elif not self.abandoned:
             self.asleep = asyncio.Event()
             await _first(self.asleep, seconds)
         return Woke(self.floor.now(), abandoned=self.abandoned)
