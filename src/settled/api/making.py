@@ -89,6 +89,7 @@ def make_binding(
         pools=guard.pools_of(tool),
         key_for_tool=lambda key: format_key(key, options.key_format),
         clean=lambda message: secrets.clean(message, hidden),
+        bodies=not guard.vault.encrypts,
     )
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from settled.core.commands import Command, Ended, Event
     from settled.core.policy import Policy
     from settled.ports import Journal, Sink, SpillFile
+    from settled.recorder import Recorder
 
 
 LOG = logging.getLogger("settled")
@@ -67,6 +68,10 @@ class Binding:
     clean: Callable[[str], str] = str
     """Takes secrets out of messages."""
     tickets: Any = None
+    bodies: bool = True
+    """What the other side answers may be kept with a failed attempt."""
+    wires: dict[int, Recorder] | None = None
+    """By attempt: what takes down its requests. Made only where a transport is watched."""
 
 
 class Floor:
