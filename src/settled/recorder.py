@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+import zlib
 from typing import TYPE_CHECKING, Final
 
 from settled.core.exchanges import READING, Seen, Sight
@@ -76,14 +77,14 @@ class Recorder:
         with self._lock:
             return Sight(tuple(each.seen() for each in self._requests), self._barred, self._bodies)
 
-    def let_through(self, request: Request) -> None:
+    def let_through(self, request: Request, phase: Phase) -> None:
         """Let a request begin to leave. Raises ``AttemptLeft`` where its attempt may send nothing more."""
         with self._lock:
             if self._barred and request.method not in READING:
                 words = "the attempt was over before this request could be sent: nothing was sent"
                 self.turned_away = self.turned_away or AttemptLeft(words)
                 raise self.turned_away
-            request.phase = max(request.phase, Phase.SENDING, key=_ORDER.__getitem__)
+            request.phase = max(request.phase, phase, key=_ORDER.__getitem__)
 
     def heard(self) -> None:
         """Tell whoever waits for late news of a request."""
@@ -100,8 +101,8 @@ class Request:
     """One request, as its transport reports it."""
 
     __slots__ = (
-        *("_begun", "_body", "_bodies", "_errors", "_headers", "_recorder", "_started", "_status", "_took", "_whole"),
-        *("cut", "ended", "key", "method", "phase", "target", "written"),
+        *("_begun", "_body", "_bodies", "_coding", "_errors", "_headers", "_recorder", "_started", "_status", "_took", "_whole"),
+        *("cut", "ended", "key", "lingers", "method", "phase", "target", "written"),
     )
 
     def __init__(self, recorder: Recorder, method: str, target: str, key: str, *, bodies: bool) -> None:
@@ -110,16 +111,18 @@ class Request:
         self.written = False
         """All of it has been written: what is awaited is the answer alone."""
         self.ended = self.cut = False
+        self.lingers = False
+        """Its asker was cancelled; the answer is awaited all the same."""
         self._recorder, self._bodies = recorder, bodies
         self._begun, self._started, self._took = time.time(), time.monotonic(), 0.0
         self._status: int | None = None
         self._headers: Mapping[str, str] = {}
-        self._body, self._whole = bytearray(), False
+        self._body, self._whole, self._coding = bytearray(), False, "identity"
         self._errors: list[BaseException] = []
 
-    def sending(self) -> None:
+    def sending(self, phase: Phase = Phase.SENDING) -> None:
         """Its bytes may leave from now on. Raises ``AttemptLeft`` if they may not."""
-        self._recorder.let_through(self)
+        self._recorder.let_through(self, phase)
 
     def sent(self, *, written: bool = False) -> None:
         """Bytes have left; ``written``: all of them."""
@@ -129,7 +132,12 @@ class Request:
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
         """The head of the answer has come; names of headers in lower case."""
         self.phase, self._status, self._headers = Phase.ANSWERED, status, headers
+        self._coding = headers.get("content-encoding", "identity").lower()
         self._took = time.monotonic() - self._started
+
+    def plain(self) -> None:
+        """What comes of the body has been decoded already."""
+        self._coding = "identity"
 
     def part(self, data: bytes) -> None:
         """A part of the body has come."""
@@ -156,14 +164,17 @@ class Request:
 
     def seen(self) -> Seen:
         """Return what has been seen of it so far."""
+        body, whole = self._body, self._whole
+        if body and self._coding != "identity":
+            body, whole = _decoded(body, self._coding), whole and self._coding in _CODINGS
         return Seen(
             self.method,
             self.target,
             self.phase,
             self._status,
             self._headers,
-            bytes(self._body[:LARGEST_BODY]),
-            self._whole,
+            bytes(body[:LARGEST_BODY]),
+            whole,
             tuple(self._errors),
             self.ended,
             self.cut,
@@ -171,3 +182,15 @@ class Request:
             self._took,
             self.key,
         )
+
+
+_CODINGS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+"""Codings that the standard library reads, by zlib's ``wbits``."""
+
+
+def _decoded(body: bytearray, coding: str) -> bytearray:
+    """Return as much of a body as can be read; nothing of one whose coding is not known."""
+    try:
+        return bytearray(zlib.decompressobj(_CODINGS[coding]).decompress(bytes(body), LARGEST_BODY + 1))
+    except (KeyError, zlib.error):
+        return bytearray()

@@ -54,6 +54,9 @@ KEPT_HEADERS = frozenset(
 CUT = "attempt_timeout"
 """The code of our own time-out: it has no error of a client's to be told by."""
 
+_REFUSED_HERE = frozenset({"invalid_request", "invalid_header"})
+"""What a client refuses to write, once it looks at it. A broken connection may have carried something."""
+
 _NOTHING_LEFT = Fault(FaultClass.RETRYABLE, Evidence.NONE, "never_sent")
 
 
@@ -130,7 +133,7 @@ def _proved(fault: Fault, absent: list[Fault]) -> Fault:
     """Return the fault as proved: by the refusal that was seen, else as one that may well go better."""
     answered = [each for each in absent if each is not _NOTHING_LEFT]
     if answered and fault.kind is not FaultClass.CANCELLED:
-        return replace(answered[-1], message=fault.message or answered[-1].message)
+        return replace(answered[-1], message=answered[-1].message or fault.message)
     kind = FaultClass.RETRYABLE if fault.kind is FaultClass.UNKNOWN else fault.kind
     return replace(fault, kind=kind, evidence=Evidence.NONE, uncertain=False)
 
@@ -140,14 +143,21 @@ def _absence(each: Seen, sight: Sight, reach: Reach) -> Fault | None:
     match each.phase:
         case Phase.NOT_SENT:
             return _NOTHING_LEFT if each.ended or sight.barred else None
-        case Phase.SENDING:  # whether anything left, its error knows
-            said = classify(each.errors[0]) if each.errors else None
+        case Phase.UNSEEN:  # its error knows, if anything does
+            said = _error(each)
             return _NOTHING_LEFT if said is not None and said.evidence is Evidence.NONE else None
+        case Phase.SENDING:
+            said = _error(each)
+            return _NOTHING_LEFT if said is not None and said.code in _REFUSED_HERE else None
         case Phase.SENT:
             return None
         case Phase.ANSWERED:
             said = _answer(each, reach)
             return said if said is not None and said.evidence is Evidence.NONE else None
+
+
+def _error(each: Seen) -> Fault | None:
+    return classify(each.errors[0]) if each.errors else None
 
 
 def _answer(each: Seen, reach: Reach) -> Fault | None:

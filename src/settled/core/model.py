@@ -35,8 +35,10 @@ class Phase(StrEnum):
 
     NOT_SENT = "not_sent"
     """No byte of it has left."""
+    UNSEEN = "unseen"
+    """It was handed to a transport that does not tell how far it came."""
     SENDING = "sending"
-    """It was handed on to be sent; whether a byte left is not known."""
+    """Its first bytes were handed on to be sent; whether any left is not known."""
     SENT = "sent"
     """Bytes of it have left."""
     ANSWERED = "answered"
