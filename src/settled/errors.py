@@ -124,7 +124,7 @@ class ForkedError(SettledError):
     code = "forked"
 
 
-class AttemptLeft(SettledError):  # noqa: N818 - as the calls' errors: the name says what happened
+class AttemptLeft(SettledError):
     """Raised inside a tool by a watched transport: the attempt was over before this request could be sent."""
 
     code = "attempt_left"

@@ -101,7 +101,19 @@ class Request:
     """One request, as its transport reports it."""
 
     __slots__ = (
-        *("_begun", "_body", "_bodies", "_coding", "_errors", "_headers", "_recorder", "_started", "_status", "_took", "_whole"),
+        *(
+            "_begun",
+            "_body",
+            "_bodies",
+            "_coding",
+            "_errors",
+            "_headers",
+            "_recorder",
+            "_started",
+            "_status",
+            "_took",
+            "_whole",
+        ),
         *("cut", "ended", "key", "lingers", "method", "phase", "target", "written"),
     )
 

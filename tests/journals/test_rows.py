@@ -42,7 +42,9 @@ OF_TYPE = {
     "int | None": st.none() | st.integers(0, 2**62),
     "tuple[str, ...]": st.lists(TEXTS, max_size=2).map(tuple),
     "tuple[tuple[str, str], ...]": st.lists(st.tuples(TEXTS, TEXTS), max_size=2).map(tuple),
-    **{kind.__name__: st.sampled_from(kind) for kind in (KeyKind, State, Effect, FaultClass, Evidence, Standing, Phase)},
+    **{
+        kind.__name__: st.sampled_from(kind) for kind in (KeyKind, State, Effect, FaultClass, Evidence, Standing, Phase)
+    },
 }
 
 

@@ -4,14 +4,14 @@ import os
 import resource
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from settled.core.late import Evidence
-from settled.core.model import Fault
+from settled.core.model import Exchange, Fault, Phase
 from settled.journals.sqlite import FileSpill
 from settled.testing.records import AWKWARD, LOST
 from tests.journals.support import ENVIRONMENT, in_a_child
@@ -33,6 +33,7 @@ PIECES = [
     Evidence("op_1", 1, None, b"\x00\n\xff" * 3, AWKWARD),
     Evidence("op_2", 2, LOST, None, "", over=False),
     Evidence("op_3", 3, None, b"", claim="op_4"),
+    Evidence("op_4", 1, replace(LOST, seen=(Exchange("POST", AWKWARD, Phase.ANSWERED, 500, (("a", AWKWARD),)),))),
 ]
 
 
@@ -40,7 +41,7 @@ def test_what_is_kept_comes_back_in_order(spill):
     for piece in PIECES:
         spill.keep(piece)
     taken = []
-    assert FileSpill(spill.path).drain(taken.append) == 3
+    assert FileSpill(spill.path).drain(taken.append) == 4
     assert taken == PIECES
     assert drained(spill) == []
     assert Path(spill.path).stat().st_size == 0

@@ -17,7 +17,7 @@ import requests
 import stripe
 import urllib3
 
-WAIT = 0.4
+WAIT = 0.3
 """Seconds that a client waits."""
 CERTIFICATES = httpx.create_ssl_context()
 """Made once: reading the authorities takes longer than any row."""
@@ -51,7 +51,7 @@ def with_requests(url, wait=WAIT):
         yield session, send
 
 
-class SaidNo(Exception):
+class SaidNoError(Exception):
     """As a tool over urllib3 has to raise itself."""
 
     def __init__(self, answer):
@@ -66,7 +66,7 @@ def with_urllib3(url, wait=WAIT):
         def send():
             answer = manager.request("POST", url, json={})
             if answer.status >= 400:
-                raise SaidNo(answer)
+                raise SaidNoError(answer)
             return answer.json()
 
         yield manager, send

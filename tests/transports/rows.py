@@ -5,8 +5,9 @@ other side has done.
 """
 
 import asyncio
-import datetime
+import datetime as dt
 import ipaddress
+import itertools
 import ssl
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from cryptography.x509.oid import NameOID
 
 import settled
 from settled import transports
-from tests.transports.clients import ASYNC, CLIENTS, SYNC
+from tests.transports.clients import ASYNC, CLIENTS, SYNC, WAIT
 from tests.transports.side import Hanging, Mute, Side, closed_port
 
 NOTHING, DONE, EITHER = "nothing", "done", "either"
@@ -110,7 +111,7 @@ class Places:
     def close(self):
         self.stack.close()
 
-    def url(self, row):
+    def url(self, row, tag):
         base = {
             "side": self.side.url,
             "closed": f"http://127.0.0.1:{closed_port()}",
@@ -120,17 +121,17 @@ class Places:
             "hanging": f"https://127.0.0.1:{self.hanging.port}",
             "mute": f"https://127.0.0.1:{self.mute.port}",
         }[row.at]
-        return f"{base}/{row.asks or 'ok'}"
+        return f"{base}/{row.asks or 'ok'}/{tag}"
 
 
 def _context():
     """Return a server context with a certificate that nobody trusts."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
     made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    made = made.serial_number(1).not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1))
+    made = made.serial_number(1).not_valid_before(now).not_valid_after(now + dt.timedelta(days=1))
     certificate = made.add_extension(names, critical=False).sign(key, hashes.SHA256())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:
@@ -146,25 +147,23 @@ CUT = 0.3
 LONG = 3.0
 
 
-def play(places, client, row, *, wait_for_news=True):
+def play(places, client, row):
     """Let one guarded tool make the row's request by this client; return what is known afterwards."""
-    before_done, before_came = +places.side.done, +places.side.came
-    guard = settled.Guard("memory://")
-    try:
+    tag = f"t{next(_tags)}"  # a client that nobody watches may go on repeating while the next row is played
+    with settled.Guard("memory://") as guard:
         run = _play_async if client in ASYNC else _play_sync
-        result = run(guard, CLIENTS[client], places.url(row), row, wait_for_news=wait_for_news)
+        result = run(guard, CLIENTS[client], places.url(row, tag), row)
         call = guard.journal.get(result.operation_id)
-    finally:
-        guard.close()
     last = call.attempts[-1]
-    effects = (places.side.done - before_done).total()
-    came = (places.side.came - before_came).total()
     code = last.fault.code if last.fault else ""
-    return Verdict(str(last.standing), str(call.state), effects, came, code)
+    return Verdict(str(last.standing), str(call.state), places.side.done[tag], places.side.came[tag], code)
 
 
-def _play_sync(guard, opened, url, row, *, wait_for_news):
-    with opened(url, LONG if row.cut else 0.4) as (_, send):
+_tags = itertools.count()
+
+
+def _play_sync(guard, opened, url, row):
+    with opened(url, LONG if row.cut else WAIT) as (_, send):
 
         @guard.tool(effect="write", attempts=1, breaker=None, timeout=CUT if row.cut else None)
         def act() -> str:
@@ -172,14 +171,14 @@ def _play_sync(guard, opened, url, row, *, wait_for_news):
             return "done"
 
         result = act.call()
-        if row.cut and wait_for_news:
+        if row.cut and row.truth is NOTHING:
             asyncio.run(_news(guard, result))
     return result
 
 
-def _play_async(guard, opened, url, row, *, wait_for_news):
+def _play_async(guard, opened, url, row):
     async def play():
-        async with opened(url, LONG if row.cut else 0.4) as (_, send):
+        async with opened(url, LONG if row.cut else WAIT) as (_, send):
 
             @guard.tool(effect="write", attempts=1, breaker=None, timeout=CUT if row.cut else 30)
             async def act() -> str:
@@ -187,7 +186,7 @@ def _play_async(guard, opened, url, row, *, wait_for_news):
                 return "done"
 
             result = await act.acall()
-            if row.cut and wait_for_news:
+            if row.cut and row.truth is NOTHING:
                 await _news(guard, result)
         return result
 

@@ -1,6 +1,7 @@
 """The other side: a real server on loopback whose answers go wrong as asked, and that counts what it has done.
 
-The first part of a path names what happens. ``done`` counts effects; only this side ever writes it.
+The first part of a path names what happens, the second one for whom it is counted. ``done`` counts effects of requests
+that are meant to have one (no GET); only this side ever writes it.
 """
 
 import contextlib
@@ -29,7 +30,7 @@ class Side:
     def __init__(self, tls=None):
         self.tls = tls
         self.done, self.came, self.keys = Counter(), Counter(), []
-        self.closing = threading.Event()
+        self.closing, self.open = threading.Event(), set()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.listener.getsockname()[1]
         self.scheme = "https" if tls else "http"
@@ -39,8 +40,9 @@ class Side:
 
     def close(self):
         self.closing.set()
-        with contextlib.suppress(OSError):
-            self.listener.shutdown(socket.SHUT_RDWR)
+        for each in (self.listener, *self.open):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         for thread in self.threads:
             thread.join(10)
@@ -57,9 +59,11 @@ class Side:
 
     def _serve(self, sock):
         sock.settimeout(STALL)
+        self.open.add(sock)
         with contextlib.suppress(OSError, ssl.SSLError, EOFError), contextlib.closing(sock):
             sock = self.tls.wrap_socket(sock, server_side=True) if self.tls else sock
             with contextlib.closing(sock):
+                self.open.add(sock)
                 while self._one(sock):
                     pass
 
@@ -71,8 +75,8 @@ class Side:
                 return False
             head += more
         method, path, _ = head.decode("latin-1").split("\r\n", 1)[0].split(" ")
-        row = path.lstrip("/").partition("/")[0].partition("?")[0]
-        self.came[row] += 1
+        row, tag = (*re.split("[/?]", path)[1:3], "")[:2]
+        self.came[tag] += 1
         lowered = head.decode("latin-1").lower()
         key = re.search(r"\r\nidempotency-key: (.+?)\r\n", head.decode("latin-1"), re.IGNORECASE)
         self.keys.append(key.group(1) if key else None)
@@ -82,7 +86,7 @@ class Side:
             sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._body(sock, lowered)
         changing = method not in ("GET", "HEAD")
-        return getattr(self, f"on_{row}")(sock, row if changing else f"{method} {row}", path)
+        return getattr(self, f"on_{row}")(sock, tag if changing else f"{method} {tag}", path)
 
     def _body(self, sock, lowered):
         length = re.search(r"\r\ncontent-length: (\d+)", lowered)
@@ -107,70 +111,70 @@ class Side:
 
     # --- what may happen ---
 
-    def on_ok(self, sock, row, _):
-        self.done[row] += 1
+    def on_ok(self, sock, tag, _):
+        self.done[tag] += 1
         sock.sendall(answer(200))
         return True
 
     def on_reset_before_effect(self, sock, *_):
         return self._reset(sock)
 
-    def on_reset_after_effect(self, sock, row, _):
-        self.done[row] += 1
+    def on_reset_after_effect(self, sock, tag, _):
+        self.done[tag] += 1
         return self._reset(sock)
 
     def on_close_before_effect(self, *_):
         return False
 
-    def on_close_after_effect(self, _, row, __):
-        self.done[row] += 1
+    def on_close_after_effect(self, _, tag, __):
+        self.done[tag] += 1
         return False
 
     def on_stall_before_effect(self, *_):
         return self._stall()
 
-    def on_stall_after_effect(self, _, row, __):
-        self.done[row] += 1
+    def on_stall_after_effect(self, _, tag, __):
+        self.done[tag] += 1
         return self._stall()
 
-    def on_stall_in_body(self, sock, row, _):
-        self.done[row] += 1
+    def on_stall_in_body(self, sock, tag, _):
+        self.done[tag] += 1
         sock.sendall(answer(200, b'{"id": "ord')[:-3].replace(b"Content-Length: 11", b"Content-Length: 99"))
         return self._stall()
 
-    def on_half_headers(self, sock, row, _):
-        self.done[row] += 1
+    def on_half_headers(self, sock, tag, _):
+        self.done[tag] += 1
         sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Ty")
         return False
 
-    def on_wrong_length(self, sock, row, _):
-        self.done[row] += 1
+    def on_wrong_length(self, sock, tag, _):
+        self.done[tag] += 1
         sock.sendall(answer(200).replace(b"Content-Length: 15", b"Content-Length: 99"))
         return False
 
-    def on_garbage(self, sock, row, _):
-        self.done[row] += 1
+    def on_garbage(self, sock, tag, _):
+        self.done[tag] += 1
         sock.sendall(b"\x00\x01 this is no HTTP\r\n\r\n")
         return False
 
-    def on_broken_gzip(self, sock, row, _):
-        self.done[row] += 1
+    def on_broken_gzip(self, sock, tag, _):
+        self.done[tag] += 1
         sock.sendall(answer(200, b"not gzip at all", JSON + "Content-Encoding: gzip\r\n"))
         return True
 
-    def on_not_json(self, sock, row, _):
-        self.done[row] += 1
+    def on_not_json(self, sock, tag, _):
+        self.done[tag] += 1
         sock.sendall(answer(200, b'{"id": "ord'))
         return True
 
-    def on_redirect_to_nowhere(self, sock, row, _):
+    def on_redirect_to_nowhere(self, sock, tag, _):
         """Do it, and send the client on to where nobody listens."""
-        self.done[row] += 1
+        self.done[tag] += 1
         sock.sendall(answer(307, b"", f"Location: http://127.0.0.1:{closed_port()}/ok\r\n"))
         return True
 
-    def on_redirect_loop(self, sock, row, path):
-        self.done[row] += 1
+    def on_redirect_loop(self, sock, tag, path):
+        self.done[tag] += 1
         sock.sendall(answer(307, b"", f"Location: {path}\r\n"))
         return True
 
@@ -201,30 +205,30 @@ class Side:
     def on_busy_503(self, sock, *_):
         return self._say(sock, 503, {}, "Retry-After: 1\r\n")
 
-    def on_done_500(self, sock, row, _):
-        return self._done_and(sock, row, 500)
+    def on_done_500(self, sock, tag, _):
+        return self._done_and(sock, tag, 500)
 
-    def on_done_502(self, sock, row, _):
-        return self._done_and(sock, row, 502)
+    def on_done_502(self, sock, tag, _):
+        return self._done_and(sock, tag, 502)
 
-    def on_done_503(self, sock, row, _):
-        return self._done_and(sock, row, 503)
+    def on_done_503(self, sock, tag, _):
+        return self._done_and(sock, tag, 503)
 
-    def on_done_504(self, sock, row, _):
-        return self._done_and(sock, row, 504)
+    def on_done_504(self, sock, tag, _):
+        return self._done_and(sock, tag, 504)
 
-    def on_done_409(self, sock, row, _):
-        return self._done_and(sock, row, 409)
+    def on_done_409(self, sock, tag, _):
+        return self._done_and(sock, tag, 409)
 
-    def on_done_408(self, sock, row, _):
-        return self._done_and(sock, row, 408)
+    def on_done_408(self, sock, tag, _):
+        return self._done_and(sock, tag, 408)
 
     def on_failed_500(self, sock, *_):
         return self._say(sock, 500, {"error": {"message": "before anything was done"}})
 
-    def on_slow(self, sock, row, _):
+    def on_slow(self, sock, tag, _):
         """Answer, but later than the tool's time."""
-        self.done[row] += 1
+        self.done[tag] += 1
         self.closing.wait(0.6)
         sock.sendall(answer(200))
         return True
@@ -233,8 +237,8 @@ class Side:
         self.closing.wait(0.6)
         return self._say(sock, 422, {"error": {"message": "too late, and no"}})
 
-    def _done_and(self, sock, row, status):
-        self.done[row] += 1
+    def _done_and(self, sock, tag, status):
+        self.done[tag] += 1
         return self._say(sock, status, {"error": {"message": "after it was done"}})
 
     def _say(self, sock, status, body, headers=""):

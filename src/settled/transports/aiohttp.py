@@ -92,7 +92,9 @@ def _connect(original: Callable[..., Any]) -> Callable[..., Any]:
         making = _making.get()
         if making is None:
             return await original(connector, req, *args, **kwargs)
-        if making.error is not None:  # its own repeat over a fresh connection: of those settled makes the ones that may be
+        if (
+            making.error is not None
+        ):  # its own repeat over a fresh connection: of those settled makes the ones that may be
             raise making.error
         if making.recorder is None:
             return await original(connector, req, *args, **kwargs)

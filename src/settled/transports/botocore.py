@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.transports import urllib3
@@ -26,13 +27,9 @@ def _session(client: Any | None) -> object | None:
 
 
 def _patch(patches: Patches) -> None:
-    from botocore.httpsession import URLLib3Session  # noqa: PLC0415 - an extra, loaded when it is to be watched
-    from botocore.retries.standard import RetryHandler  # noqa: PLC0415 - same
-    from botocore.retryhandler import RetryHandler as LegacyHandler  # noqa: PLC0415 - same
-
-    patches.wrap(URLLib3Session, "send", _send)
-    patches.wrap(RetryHandler, "needs_retry", _no_repeat)
-    patches.wrap(LegacyHandler, "__call__", _no_repeat)
+    patches.wrap(import_module("botocore.httpsession").URLLib3Session, "send", _send)
+    patches.wrap(import_module("botocore.retries.standard").RetryHandler, "needs_retry", _no_repeat)
+    patches.wrap(import_module("botocore.retryhandler").RetryHandler, "__call__", _no_repeat)
 
 
 _watch: Final = Watch(_patch, beneath=urllib3.watch)

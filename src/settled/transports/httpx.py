@@ -7,6 +7,7 @@ not known: then its error decides.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.exchanges import READING
@@ -36,8 +37,8 @@ def _patch(patches: Patches) -> None:
     if not any(name in sys.modules for name in LIBRARIES):
         import httpx  # noqa: F401, PLC0415 - an extra: loaded only when it is to be watched
     for library in (sys.modules[name] for name in LIBRARIES if name in sys.modules):
-        patches.wrap(library.Client, "_send_single_request", lambda original, lib=library: _sync(original, lib))
-        patches.wrap(library.AsyncClient, "_send_single_request", lambda original, lib=library: _async(original, lib))
+        patches.wrap(library.Client, "_send_single_request", partial(_sync, library=library))
+        patches.wrap(library.AsyncClient, "_send_single_request", partial(_async, library=library))
 
 
 _watch: Final = Watch(_patch)
@@ -152,6 +153,8 @@ def _heard(seen: Request, name: str, info: Any) -> None:
             seen.sent()
         case "receive_response_headers":
             seen.sent(written=True)
+        case _:
+            pass
 
 
 def _trace(seen: Request, request: Any) -> Callable[[str, Any], None]:

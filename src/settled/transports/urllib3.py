@@ -83,7 +83,9 @@ def _on(pool: object) -> bool:
 
 
 def _pool(original: Callable[..., Any]) -> Callable[..., Any]:
-    def urlopen(pool: Any, method: str, url: str, body: Any = None, headers: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def urlopen(
+        pool: Any, method: str, url: str, body: Any = None, headers: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
         if not _on(pool):
             return original(pool, method, url, body, headers, *args, **kwargs)
         own, *rest = args or (kwargs.pop("retries", None),)
