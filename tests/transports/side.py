@@ -5,6 +5,7 @@ that are meant to have one (no GET); only this side ever writes it.
 """
 
 import contextlib
+import gzip
 import json
 import re
 import socket
@@ -186,6 +187,11 @@ class Side:
 
     def on_refused_402(self, sock, *_):
         return self._say(sock, 402, {"error": {"type": "card_error", "code": "card_declined", "message": "declined"}})
+
+    def on_gzipped_402(self, sock, *_):
+        body = gzip.compress(b'{"error": {"code": "card_declined"}}')
+        sock.sendall(answer(402, body, JSON + "Content-Encoding: gzip\r\n"))
+        return True
 
     def on_refused_404(self, sock, *_):
         return self._say(sock, 404, {"error": {"message": "no such thing"}})
