@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 
 import aiohttp
 import httpx
@@ -17,6 +18,8 @@ import urllib3
 
 import settled
 from settled import transports
+from settled.api import facts
+from settled.cli import show
 from settled.core.model import Phase
 from settled.errors import AttemptLeft
 from settled.ports import CallQuery
@@ -474,3 +477,19 @@ def test_what_a_client_refuses_to_write_was_not_sent(guard, side, hooked):
 
     result = act.call()
     assert (result.status, side.came["illegal"]) == ("failed", 0)
+
+
+# --- shown to people ----------------------------------------------------------------------
+
+
+def test_what_was_seen_is_shown_with_its_attempt(guard, side, hooked):
+    call = call_of(guard, made(guard, "httpx", f"{side.url}/done_500/shown"))
+    (attempt,) = call.attempts
+    (request,) = facts.of_attempt(attempt, call, guard.journal.now(), None)["requests"]
+    assert (request["method"], request["phase"], request["status"]) == ("POST", "answered", 500)
+    assert "after it was done" in request["body"]
+    words = show._exchange(attempt.fault.seen[0])
+    assert words.startswith(f"POST {side.url}/done_500/shown: answered 500, {{")
+    assert show._exchange(replace(attempt.fault.seen[0], status=None, phase=Phase.NOT_SENT, body="")).endswith(
+        "not sent"
+    )
