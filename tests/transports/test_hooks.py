@@ -15,6 +15,7 @@ import openai
 import pytest
 import requests
 import urllib3
+from cryptography.fernet import Fernet
 
 import settled
 from settled import transports
@@ -131,8 +132,6 @@ def test_a_path_keeps_ids_and_loses_credentials(path, kept):
 
 
 def test_an_encrypted_journal_keeps_no_bodies(side, hooked):
-    from cryptography.fernet import Fernet
-
     with settled.Guard("memory://", encryption_key=Fernet.generate_key()) as guard:
         (seen,) = seen_by(guard, made(guard, "httpx", f"{side.url}/refused_422/sealed"))
         assert (seen.status, seen.body) == (422, "")
