@@ -122,6 +122,8 @@ def test_a_refusal_that_was_seen_is_told_by_its_status() -> None:
     assert weigh(DOUBT, stripe, Sight((refusal,)), Reach()).message == "declined"
     assert weighed(answered(422), error=stripe)[1] is MAYBE
     assert weighed(refusal, unsent(), error=stripe)[1] is MAYBE  # not the last one's status
+    assert weighed(refusal, answered(422), error=stripe)[1] is MAYBE
+    assert weighed(answered(422), refusal, error=stripe)[1] is NONE
     assert weighed(answered(500), error=made("x.ApiError", status=500))[1] is MAYBE
     request = httpx.Request("POST", "http://side.test/")
     error = httpx.HTTPStatusError("no", request=request, response=httpx.Response(402, request=request))
@@ -204,8 +206,10 @@ def test_under_a_transport_that_does_not_tell_its_error_decides() -> None:
 
 
 def test_a_body_that_was_cut_is_not_read_as_one() -> None:
-    cut = replace(answered(400, b'{"__type": "Thr'), whole=False)
-    assert weighed(cut, error=made("x.ApiError", status=400)) == (PERMANENT, NONE, "http_400")
+    whole = answered(409, b'{"__type": "ConditionalCheckFailedException"}')
+    error = made("x.ApiError", status=409)
+    assert weighed(whole, error=error)[1] is NONE
+    assert weighed(replace(whole, whole=False), error=error)[1] is MAYBE
 
 
 def test_doubt_about_an_earlier_attempt_weakens_a_refusal() -> None:

@@ -92,7 +92,7 @@ def test_a_torn_last_line_harms_no_other(spill, torn):
         spill.keep(piece)
     os.truncate(spill.path, Path(spill.path).stat().st_size - torn)
     spill.keep(PIECES[0])
-    assert drained(spill) == [*PIECES[:2], PIECES[0]]
+    assert drained(spill) == [*PIECES[:-1], PIECES[0]]
     assert spill.damaged() == 1
     assert drained(spill) == []
 
@@ -111,7 +111,7 @@ def test_a_flipped_byte_is_never_taken_for_evidence(spill):
         content = file.read()
         file.seek(content.index(b"op_2"))
         file.write(b"op_9")
-    assert [piece.operation_id for piece in drained(spill)] == ["op_1", "op_3"]
+    assert [piece.operation_id for piece in drained(spill)] == ["op_1", "op_3", "op_4"]
     assert spill.damaged() == 1
 
 
