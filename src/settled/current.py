@@ -11,6 +11,8 @@ from settled.core.entry import Entry
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from settled.recorder import Recorder
+
 
 @dataclass(frozen=True, slots=True)
 class CurrentCall:
@@ -30,6 +32,8 @@ class CurrentCall:
     around: frozenset[str] = frozenset()
     """Operation ids of this call and of those that it is made inside of."""
     entry: Entry = field(default_factory=Entry, compare=False, repr=False)
+    wire: Recorder | None = field(default=None, compare=False, repr=False)
+    """Takes down what watched transports send for this attempt."""
 
     @property
     def headers(self) -> Mapping[str, str]:

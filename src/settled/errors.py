@@ -15,6 +15,7 @@ SettledError
 ├── JournalError              the journal cannot be read or written; nothing was executed
 ├── DeclarationError          a tool or guard is declared in a way that cannot work
 ├── ForkedError               a child forked inside a tool went on as if it were its parent
+├── AttemptLeft               a request was held back: its attempt was over before it could be sent
 └── ToolSignal                raised by tools to say what they know
     ├── NotExecuted           nothing happened
     ├── Executed              it happened, here is the result
@@ -121,6 +122,12 @@ class ForkedError(SettledError):
     """A child that was forked inside a tool went on as if it were its parent; it records nothing."""
 
     code = "forked"
+
+
+class AttemptLeft(SettledError):
+    """Raised inside a tool by a watched transport: the attempt was over before this request could be sent."""
+
+    code = "attempt_left"
 
 
 class DeclarationError(SettledError):

@@ -178,7 +178,7 @@ class Shop:
 
 
 def _without_probe(policy):
-    from dataclasses import replace  # noqa: PLC0415
+    from settled.core.values import replace  # noqa: PLC0415
 
     return replace(policy, probe=False)
 

@@ -6,7 +6,7 @@ import sys
 from typing import get_args
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from settled.core.backoff import LONGEST_WAIT, Backoff, Jitter, fits
@@ -111,6 +111,7 @@ def test_ceilings_never_fall(backoff, k, more, throttled):
 
 
 @given(backoffs, repeats, draws, draws)
+@example(Backoff(base=1.0, cap=5e-324, jitter="proportional", spread=1.0), 0, 0.0, 0.5)  # its share of the cap is 0
 def test_a_higher_draw_waits_no_shorter(backoff, k, one, other):
     low, high = sorted([one, other])
     assert backoff.delay(k, draw=low) <= backoff.delay(k, draw=high) * (1 + 1e-12)

@@ -7,7 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from settled.core.call import Call
-from settled.core.model import Attempt, Effect, Evidence, Fault, FaultClass, KeyKind, Moment, Owner, Standing, Terms
+from settled.core.model import (
+    Attempt,
+    Effect,
+    Evidence,
+    Exchange,
+    Fault,
+    FaultClass,
+    KeyKind,
+    Moment,
+    Owner,
+    Phase,
+    Standing,
+    Terms,
+)
 from settled.core.states import State
 from settled.journals import rows
 from settled.journals.sqlite import schema
@@ -25,8 +38,12 @@ OF_TYPE = {
     "bytes": st.binary(),
     "bytes | None": st.none() | st.binary(),
     "float | None": st.none() | FLOATS,
+    "int | None": st.none() | st.integers(0, 2**62),
     "tuple[str, ...]": st.lists(TEXTS, max_size=2).map(tuple),
-    **{kind.__name__: st.sampled_from(kind) for kind in (KeyKind, State, Effect, FaultClass, Evidence, Standing)},
+    "tuple[tuple[str, str], ...]": st.lists(st.tuples(TEXTS, TEXTS), max_size=2).map(tuple),
+    **{
+        kind.__name__: st.sampled_from(kind) for kind in (KeyKind, State, Effect, FaultClass, Evidence, Standing, Phase)
+    },
 }
 
 
@@ -35,6 +52,7 @@ def all_fields(kind):
     return st.builds(kind, **{name: OF_TYPE[hint] for name, hint in kind.__annotations__.items()})
 
 
+OF_TYPE["tuple[Exchange, ...]"] = st.lists(all_fields(Exchange), max_size=2).map(tuple)
 for kind in (Moment, Owner, Fault, Terms, Attempt):
     OF_TYPE[kind.__name__] = all_fields(kind)
     OF_TYPE[f"{kind.__name__} | None"] = st.none() | OF_TYPE[kind.__name__]
@@ -63,3 +81,11 @@ def test_a_call_reads_back_as_it_was(call, table):
     read = read_call(table.execute(SELECT_CALL).fetchone())
     assert read == call
     assert exact(read) == exact(call)
+
+
+def test_a_fault_that_was_written_before_requests_were_seen_still_reads():
+    fault = Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "http_502", "bad gateway", uncertain=True, gate=True)
+    assert rows.fault_list(fault) == (
+        *("unknown", "maybe", "http_502", "bad gateway", False, None, False, False, False, False, True, True),
+    )
+    assert rows.fault_of(rows.fault_list(fault)) == fault

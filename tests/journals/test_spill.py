@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from settled.core.late import Evidence
-from settled.core.model import Fault
+from settled.core.model import Exchange, Fault, Phase
+from settled.core.values import replace
 from settled.journals.sqlite import FileSpill
 from settled.testing.records import AWKWARD, LOST
 from tests.journals.support import ENVIRONMENT, in_a_child
@@ -32,6 +33,7 @@ PIECES = [
     Evidence("op_1", 1, None, b"\x00\n\xff" * 3, AWKWARD),
     Evidence("op_2", 2, LOST, None, "", over=False),
     Evidence("op_3", 3, None, b"", claim="op_4"),
+    Evidence("op_4", 1, replace(LOST, seen=(Exchange("POST", AWKWARD, Phase.ANSWERED, 500, (("a", AWKWARD),)),))),
 ]
 
 
@@ -39,7 +41,7 @@ def test_what_is_kept_comes_back_in_order(spill):
     for piece in PIECES:
         spill.keep(piece)
     taken = []
-    assert FileSpill(spill.path).drain(taken.append) == 3
+    assert FileSpill(spill.path).drain(taken.append) == 4
     assert taken == PIECES
     assert drained(spill) == []
     assert Path(spill.path).stat().st_size == 0
@@ -90,7 +92,7 @@ def test_a_torn_last_line_harms_no_other(spill, torn):
         spill.keep(piece)
     os.truncate(spill.path, Path(spill.path).stat().st_size - torn)
     spill.keep(PIECES[0])
-    assert drained(spill) == [*PIECES[:2], PIECES[0]]
+    assert drained(spill) == [*PIECES[:-1], PIECES[0]]
     assert spill.damaged() == 1
     assert drained(spill) == []
 
@@ -109,7 +111,7 @@ def test_a_flipped_byte_is_never_taken_for_evidence(spill):
         content = file.read()
         file.seek(content.index(b"op_2"))
         file.write(b"op_9")
-    assert [piece.operation_id for piece in drained(spill)] == ["op_1", "op_3"]
+    assert [piece.operation_id for piece in drained(spill)] == ["op_1", "op_3", "op_4"]
     assert spill.damaged() == 1
 
 

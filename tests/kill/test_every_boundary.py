@@ -74,8 +74,18 @@ def test_killed_while_it_settles_what_a_dead_process_left(nursery, tmp_path, cra
     plan = Plan(str(tmp_path), "settle", later=7200.0, entry=2, at=1 + is_async, is_async=is_async, name="settler")
     boundaries = died(everywhere(nursery, plan, template=crashed, step=2))
     assert len(boundaries) >= 12
-    for number, name in enumerate(sorted((SETTLING | {"after Adopt", "after Over"}) - {*boundaries})):
+    for number, name in enumerate(sorted((SETTLING | {"after Adopt"}) - {*boundaries})):
         died_at(nursery, name, replace(plan, folder=str(tmp_path / f"missed-{number}")), template=crashed)
+
+
+@pytest.mark.parametrize("name", ["before Over", "inside Over", "after Over"])
+def test_killed_while_it_sees_that_a_thread_died_with_its_process(nursery, tmp_path, name):
+    """The call was told as unknown while its thread still ran, and then the process died."""
+    plan = Plan(str(tmp_path / "first"), "late")
+    plan.home.mkdir()
+    crash(nursery, plan, {"after End": 1})
+    again = replace(plan, folder=str(tmp_path / "second"), name="second", entry=2)
+    died_at(nursery, name, again, template=plan.home)
 
 
 def test_killed_while_a_lease_is_renewed(nursery, tmp_path):

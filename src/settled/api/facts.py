@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from settled.api.guard import Guard
     from settled.api.tool import Tool
     from settled.core.call import Call, LogRow
-    from settled.core.model import Attempt, Moment, Owner
+    from settled.core.model import Attempt, Exchange, Moment, Owner
 
 Facts = dict[str, Any]
 
@@ -79,7 +79,24 @@ def of_attempt(attempt: Attempt, call: Call, now: Moment, alive: bool | None) ->
         "message": fault.message if fault else None,
         "kind": str(fault.kind) if fault else None,
         "may_still_act": explain.still_at_work(attempt, call, now, alive),
+        "requests": [of_exchange(each) for each in fault.seen] if fault else [],
         "process": of_process(attempt.owner, alive),
+    }
+
+
+def of_exchange(exchange: Exchange) -> Facts:
+    """Return one request that was seen, and what came of it; times in seconds."""
+    return {
+        "method": exchange.method,
+        "target": exchange.target,
+        "phase": str(exchange.phase),
+        "status": exchange.status,
+        "headers": dict(exchange.headers),
+        "body": exchange.body,
+        "error": exchange.error,
+        "begun": when(exchange.begun),
+        "took": exchange.took,
+        "key": exchange.key,
     }
 
 

@@ -97,6 +97,7 @@ def _parts(guard: Guard, tool: Tool[Any, Any]) -> tuple[Any, ...]:
         guard.breakers_of(tool),
         guard.pools_of(tool),
         lambda key: format_key(key, options.key_format),
+        not guard.vault.encrypts,
     )
     return tool.parts
 

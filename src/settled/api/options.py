@@ -49,7 +49,7 @@ class Options:
     breaker: BreakerPolicy | Defaulted | None = "default"
     classify: Classify | None = None
     verify: Callable[[Any], bool] | None = None
-    requests: Literal["one", "several"] = "one"
+    requests: Literal["one", "several", "hooked"] = "one"
     refresh: Callable[[], Any] | None = None
     redact: Sequence[str] = ()
     retention: float | None = 72 * 3600.0
@@ -92,7 +92,8 @@ class ToolOptions(TypedDict, total=False):
         verify: looks at a returned value; ``False`` means that it cannot be right.
         requests: ``"several"`` if the tool makes more than one request: then a refused connection or a 4xx proves
             nothing, since another request may have had the effect; only what the tool itself says does
-            (``NotExecuted``, ``not_executed``). Better still: one tool for each effect.
+            (``NotExecuted``, ``not_executed``). Better still: one tool for each effect. ``"hooked"`` if all of its
+            requests go through clients watched by ``settled.transports``: then what was seen of them decides.
         refresh: gets fresh credentials, once, after a 401.
         redact: paths of arguments (``"card.number"``) that are never kept or shown; ``"result.token"`` needs
             encryption.
@@ -125,7 +126,7 @@ class ToolOptions(TypedDict, total=False):
     breaker: BreakerPolicy | Defaulted | None
     classify: Classify | None
     verify: Callable[[Any], bool] | None
-    requests: Literal["one", "several"]
+    requests: Literal["one", "several", "hooked"]
     refresh: Callable[[], Any] | None
     redact: Sequence[str]
     retention: float | None
@@ -256,7 +257,7 @@ class Checked:
         self._check_choice("while_unknown", o.while_unknown, ("identity", "any", "allow"))
         self._check_choice("untold", o.untold, ("tell", "block"))
         self._check_choice("key_scope", o.key_scope, ("tenant", "run"))
-        self._check_choice("requests", o.requests, ("one", "several"))
+        self._check_choice("requests", o.requests, ("one", "several", "hooked"))
         self._check_choice("remote_errors", o.remote_errors, ("", "stored"))
 
     def _check_choice(self, option: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -327,6 +328,7 @@ class Checked:
             classify=o.classify,
             verify=o.verify,
             several=o.requests == "several",
+            hooked=o.requests == "hooked",
             refresh=o.refresh is not None,
             probe=o.probe is not None,
         )

@@ -9,7 +9,7 @@ from settled.cli import output
 from settled.cli.target import Target
 from settled.cli.words import local, moment
 from settled.core.call import Call
-from settled.core.model import Attempt
+from settled.core.model import Attempt, Exchange
 
 Document = dict[str, Any]
 
@@ -80,7 +80,14 @@ def _attempt(attempt: Attempt, row: Document, now: float) -> list[tuple[str, str
         ("outcome", row["outcome"]),
         ("effect", row["evidence"]),
         ("process", f"{process['pid']} on {process['host']} ({life})"),
+        *(("request", _exchange(each)) for each in (attempt.fault.seen if attempt.fault else ())),
     ]
+
+
+def _exchange(each: Exchange) -> str:
+    end = f"answered {each.status}" if each.status is not None else str(each.phase).replace("_", " ")
+    words = [f"{each.method} {each.target}: {end}", each.error, each.body]
+    return ", ".join(word for word in words if word)
 
 
 def pretty(value: Any) -> str:

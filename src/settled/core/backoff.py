@@ -112,7 +112,8 @@ class Backoff:
 
     def _doubled(self, k: int, *, throttled: bool, most: float) -> float:
         base = self.throttled_base if throttled else self.base
-        if k > math.log2(most) - math.log2(base):  # decided on logarithms: 2**k may be no float
+        # Decided on logarithms: 2**k may be no float. A cap so small that its share is 0 leaves nothing to double.
+        if most == 0.0 or k > math.log2(most) - math.log2(base):
             return most
         return min(most, math.ldexp(base, k))
 

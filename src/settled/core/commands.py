@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from settled.core.books import Transition
     from settled.core.breaker import Verdict
     from settled.core.call import Call
+    from settled.core.exchanges import Sight
     from settled.core.late import Evidence
     from settled.core.model import Moment, Owner
 
@@ -197,6 +198,8 @@ class Ended(Struct, frozen=True):
     """The asker has gone: record this, begin nothing more."""
     wall: float | None = None
     """Seconds since the epoch, for dates in what the other side asks for."""
+    sight: Sight | None = None
+    """What watched transports have seen of it."""
 
 
 class Woke(Struct, frozen=True):

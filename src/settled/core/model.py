@@ -31,6 +31,43 @@ class Evidence(StrEnum):
     """Executed; the answer cannot be used."""
 
 
+class Phase(StrEnum):
+    """How far a request came, as its transport saw it."""
+
+    NOT_SENT = "not_sent"
+    """No byte of it has left."""
+    UNSEEN = "unseen"
+    """It was handed to a transport that does not tell how far it came."""
+    SENDING = "sending"
+    """Its first bytes were handed on to be sent; whether any left is not known."""
+    SENT = "sent"
+    """Bytes of it have left."""
+    ANSWERED = "answered"
+    """The head of an answer has come."""
+
+
+class Exchange(Struct, frozen=True):
+    """One request that an attempt made and what came of it, as it is kept: bounded, without secrets."""
+
+    method: str
+    target: str
+    """Scheme, host and path; never the query."""
+    phase: Phase
+    status: int | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    """Of the answer: only those that are known to hold no secrets, names in lower case."""
+    body: str = ""
+    """Of the answer: its beginning."""
+    error: str = ""
+    """The client's own error, by its name."""
+    begun: float = 0.0
+    """Seconds since the epoch."""
+    took: float = 0.0
+    """Seconds until the last news of it."""
+    key: str = ""
+    """Whether an idempotency key went along: ``ours``, the tool's ``own``, or none."""
+
+
 class Fault(Struct, frozen=True):
     """One failed attempt, classified.
 
@@ -59,6 +96,8 @@ class Fault(Struct, frozen=True):
     gate: bool = False
     """Turned away in front of the execution (403, 405, 451): says nothing about an earlier try, not even where
     the other side keeps its refusals."""
+    seen: tuple[Exchange, ...] = ()
+    """The requests that the attempt made, where its transports were watched (``settled.transports``)."""
 
 
 class Effect(StrEnum):

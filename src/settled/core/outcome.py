@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from settled.core.commands import Raised, Returned
+from settled.core.exchanges import CUT, READING, Reach, kept, weigh
 from settled.core.faults import classify
 from settled.core.model import Effect, Evidence, Fault, FaultClass
 from settled.core.values import replace
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 
 Clean = Callable[[str], str]
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods of requests that cannot be the effect of a tool that has one: another request may have been."""
 
 
 class AttemptTimeout(TimeoutError):  # noqa: N818 - as TimeoutError itself
@@ -43,8 +42,10 @@ def read(ended: Ended, policy: Policy, clean: Clean, *, attempt: int, doubtful: 
     else:
         # who keeps refusals under our key gives the first try's answer again: it need not be weakened by doubt
         unsure = doubtful and policy.terms.remote_errors != "stored"
-        fault = _of_error(outcome, policy, attempt=attempt, doubtful=unsure, wall=ended.wall)
+        fault = _of_error(ended, outcome, policy, attempt=attempt, doubtful=unsure)
         fault = _sent(fault, outcome)
+    if fault is not None and ended.sight is not None:
+        fault = replace(fault, seen=kept(ended.sight, clean))
     return replace(fault, message=clean(fault.message)) if fault is not None and fault.message else fault
 
 
@@ -76,7 +77,7 @@ def _doubt(code: str, message: str = "") -> Fault:
     return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, code, message, uncertain=True)
 
 
-def _of_error(outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool, wall: float | None) -> Fault | None:
+def _of_error(ended: Ended, outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool) -> Fault | None:
     error = outcome.error
     said = of_signal(error)
     if said is not None:
@@ -84,7 +85,7 @@ def _of_error(outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool, 
     if isinstance(error, TooLate):  # says nothing of the other side, which was not reached
         return replace(NEVER_SENT, message=_text(error))
     if isinstance(error, AttemptTimeout):  # ours: it says nothing that the tool could know better
-        return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "attempt_timeout", _text(error))
+        return _weighed(Fault(FaultClass.UNKNOWN, Evidence.MAYBE, CUT, _text(error)), ended, outcome, policy, doubtful)
     try:
         own = _own(error, policy)
     except Exception as failed:  # noqa: BLE001 - the tool's own code, after the effect
@@ -93,9 +94,18 @@ def _of_error(outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool, 
         return own
     if policy.not_executed and isinstance(error, policy.not_executed):
         return Fault(FaultClass.PERMANENT, Evidence.NONE, type(error).__name__, _text(error))
-    fault = classify(error, attempt=attempt, doubtful=doubtful, now=wall)
+    fault = classify(error, attempt=attempt, doubtful=doubtful, now=ended.wall)
     proves_little = policy.several or isinstance(error, BaseExceptionGroup) or _method(error) in READING
-    return _weakened(fault) if proves_little and policy.terms.effect is not Effect.READ else fault
+    fault = _weakened(fault) if proves_little and policy.terms.effect is not Effect.READ else fault
+    return _weighed(fault, ended, outcome, policy, doubtful)
+
+
+def _weighed(fault: Fault, ended: Ended, outcome: Raised, policy: Policy, doubtful: bool) -> Fault:  # noqa: FBT001 - one of many
+    """Hold what the error says against what was seen of the requests."""
+    if ended.sight is None or policy.terms.effect is Effect.READ:
+        return fault
+    reach = Reach(policy.several, policy.hooked, ended.over, doubtful, ended.wall)
+    return weigh(fault, outcome.error, ended.sight, reach)
 
 
 def _method(error: BaseException) -> str:

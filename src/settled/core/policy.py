@@ -31,6 +31,8 @@ class Policy:
     verify: Callable[[object], bool] | None = None
     several: bool = False
     """The tool makes several requests: that the last one was refused proves nothing about the others."""
+    hooked: bool = False
+    """The tool says that watched transports see each of its requests."""
     refresh: bool = False
     probe: bool = False
     fence: bool = False

@@ -29,6 +29,7 @@ from settled.current import current
 from settled.drivers.alarm import alarm_of
 from settled.drivers.attempts import current_call, late_of, not_begun, probed, raised, returned, run_here, timed_out
 from settled.drivers.leaving import Leaving, in_thread, within
+from settled.drivers.wires import cut
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
@@ -231,6 +232,7 @@ class Hand(Struct):
         done, _ = await asyncio.wait({task}, timeout=command.timeout)
         if done:
             return self._ended(command, task)
+        cut(command, self.binding)
         task.cancel()
         done, _ = await asyncio.wait({task}, timeout=CANCEL_GRACE)
         if done and task.cancelled():

@@ -14,6 +14,8 @@ from settled.core.entry import Entry
 from settled.core.outcome import AttemptTimeout
 from settled.core.verdicts import Happened, NotHappened
 from settled.current import CurrentCall, current
+from settled.drivers.leaving import in_thread
+from settled.drivers.wires import cut, sight_of, turned_away, wire_of
 from settled.errors import Executed, ForkedError, PartlyDone
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ def current_call(command: Invoke, binding: Binding) -> CurrentCall:
     outer = current.get()
     around = (outer.around if outer else frozenset()) | {call.operation_id}
     key = binding.key_for_tool(call.key)
-    return CurrentCall(key, no, call.operation_id, command.deadline, around=around, entry=entry)
+    wire = wire_of(command, binding)
+    return CurrentCall(key, no, call.operation_id, command.deadline, around=around, entry=entry, wire=wire)
 
 
 def run_here(command: Invoke, binding: Binding, floor: Floor) -> Ended:
@@ -84,8 +87,13 @@ def returned(value: object, command: Invoke, binding: Binding, floor: Floor, *, 
     """Return the end of an attempt that gave ``value``; it is encoded only where it will be recorded."""
     if command.call is None:
         return Ended(Returned(value, None), True, floor.draw(), floor.now(), abandoned)  # noqa: FBT003 - by place: fast
+    held_back = turned_away(command, binding)
+    if held_back is not None:
+        return raised(held_back, command, binding, floor, abandoned=abandoned)
     data, note = binding.encode(value)
-    return Ended(Returned(value, data, note), True, floor.draw(), floor.now(), abandoned)  # noqa: FBT003 - by place: fast
+    sight = sight_of(command, binding, failed=False)
+    outcome = Returned(value, data, note)
+    return Ended(outcome, over=True, draw=floor.draw(), at=floor.now(), abandoned=abandoned, sight=sight)
 
 
 def raised(
@@ -105,7 +113,13 @@ def raised(
         data, note = binding.encode({"done": error.done, "failed": error.failed})
         outcome = Raised(error, data=data, note=note)
     return Ended(
-        outcome, over=over, draw=floor.draw(), at=floor.now(), abandoned=abandoned, wall=floor.journal.now().wall
+        outcome,
+        over=over,
+        draw=floor.draw(),
+        at=floor.now(),
+        abandoned=abandoned,
+        wall=floor.journal.now().wall,
+        sight=sight_of(command, binding, failed=over),
     )
 
 
@@ -120,8 +134,17 @@ def late_of(command: Invoke, binding: Binding, floor: Floor) -> Callable[[Ended]
 
 
 def timed_out(command: Invoke, binding: Binding, floor: Floor, *, over: bool) -> Ended:
-    """Return the end of an attempt that its caller left."""
-    return raised(AttemptTimeout(f"no answer within {command.timeout} s"), command, binding, floor, over=over)
+    """Return the end of an attempt that its caller left.
+
+    Of one that could be cancelled, requests that were wholly sent may still be answered: that comes as late evidence.
+    """
+    error = AttemptTimeout(f"no answer within {command.timeout} s")
+
+    def late() -> None:
+        in_thread(lambda: late_of(command, binding, floor)(raised(error, command, binding, floor)), "settled-late")
+
+    cut(command, binding, late if over else None)
+    return raised(error, command, binding, floor, over=over)
 
 
 def not_begun(error: BaseException, floor: Floor) -> Ended:

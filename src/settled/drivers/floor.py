@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from settled.core.commands import Command, Ended, Event
     from settled.core.policy import Policy
     from settled.ports import Journal, Sink, SpillFile
+    from settled.recorder import Recorder
 
 
 LOG = logging.getLogger("settled")
@@ -67,7 +68,11 @@ class Binding(Struct):
     breakers: Sequence[Breaker]
     pools: Pools
     key_for_tool: Callable[[str], str]
+    bodies: bool
+    """What the other side answers may be kept with a failed attempt."""
     tickets: Any = None
+    wires: dict[int, Recorder] | None = None
+    """By attempt: what takes down its requests. Made only where a transport is watched."""
 
 
 class Floor:

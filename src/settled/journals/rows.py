@@ -16,7 +16,20 @@ import msgspec
 
 from settled.core.call import Call
 from settled.core.expiry import due
-from settled.core.model import Attempt, Effect, Evidence, Fault, FaultClass, KeyKind, Moment, Owner, Standing, Terms
+from settled.core.model import (
+    Attempt,
+    Effect,
+    Evidence,
+    Exchange,
+    Fault,
+    FaultClass,
+    KeyKind,
+    Moment,
+    Owner,
+    Phase,
+    Standing,
+    Terms,
+)
 from settled.core.states import State
 
 if TYPE_CHECKING:
@@ -248,12 +261,44 @@ def fault_list(fault: Fault | None) -> tuple[Any, ...] | None:
         fault.refresh,
         fault.uncertain,
         fault.gate,
+        *(([_exchange(each) for each in fault.seen],) if fault.seen else ()),
     )
 
 
 def fault_of(values: Sequence[Any] | None) -> Fault | None:
     """Return the fault that ``fault_list`` made a list of."""
-    return None if values is None else Fault(FaultClass(values[0]), Evidence(values[1]), *values[2:])
+    if values is None:
+        return None
+    kind, evidence, *rest = values
+    plain, seen = rest[:_PLAIN], rest[_PLAIN:]
+    return Fault(FaultClass(kind), Evidence(evidence), *plain, *(_exchanges_of(each) for each in seen))
+
+
+_PLAIN: Final = 10
+"""The fields of a fault between its evidence and the requests that were seen."""
+
+
+def _exchange(each: Exchange) -> tuple[Any, ...]:
+    return (
+        each.method,
+        each.target,
+        each.phase.value,
+        each.status,
+        each.headers,
+        each.body,
+        each.error,
+        each.begun,
+        each.took,
+        each.key,
+    )
+
+
+def _exchanges_of(values: Sequence[Sequence[Any]]) -> tuple[Exchange, ...]:
+    return tuple(_exchange_of(*each) for each in values)
+
+
+def _exchange_of(method: str, target: str, phase: str, status: int | None, headers: list[Any], *rest: Any) -> Exchange:
+    return Exchange(method, target, Phase(phase), status, tuple((name, value) for name, value in headers), *rest)
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ from settled.core.books import RunRecord
 from settled.core.call import Call
 from settled.core.claim import Claim
 from settled.core.expiry import Expire
-from settled.core.model import Effect, Fault, FaultClass, KeyKind, Terms
+from settled.core.model import Effect, Exchange, Fault, FaultClass, KeyKind, Phase, Terms
 from settled.core.model import Evidence as Proof
 from settled.core.progress import End, FencedOut
 from settled.core.settling import Adopt
@@ -61,7 +61,9 @@ class StoreContract(Timed):
         changes = dict.fromkeys(("tenant", "tool", "identity", "words", "message", "step", "lane"), AWKWARD)
         ask = make_ask(**changes, terms=terms, arguments=everything, key=AWKWARD, despite=frozenset({"b", AWKWARD}))
         call = begun(journal, ask)
+        seen = Exchange("POST", AWKWARD, Phase.ANSWERED, 502, ((AWKWARD, AWKWARD),), AWKWARD, AWKWARD, 0.1, 0.2, "ours")
         fault = Fault(FaultClass.PARTIAL, Proof.SOME, AWKWARD, AWKWARD, throttled=True, retry_after=0.1, uncertain=True)
+        fault = replace(fault, seen=(seen, Exchange("GET", "", Phase.NOT_SENT)))
         done = journal.perform(End(call.operation_id, 1, 1, fault, everything, AWKWARD, reason=AWKWARD))
         assert isinstance(done, Call)
         assert journal.get(call.operation_id) == done

@@ -1,0 +1,202 @@
+"""httpx, sync and async, and its successor httpx2: also beneath openai, anthropic and stripe.
+
+How far a request came is told by the ``trace`` extension of httpcore. Under a transport that is not httpx's own it is
+not known: then its error decides.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from settled.core.exchanges import READING
+from settled.core.model import Phase
+from settled.transports.lingering import leavable, on_asyncio
+from settled.transports.watching import Patches, Watch, ended, keyed, lowered, target, wire
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+
+    from settled.recorder import Recorder, Request
+
+LIBRARIES: Final = ("httpx", "httpx2")
+
+
+def install(client: object | None = None) -> None:
+    """Watch one ``Client`` or ``AsyncClient``, or all of this process. Raises ``ImportError`` without httpx."""
+    _watch.install(client)
+
+
+def uninstall(client: object | None = None) -> None:
+    """Watch one client no more, or none at all."""
+    _watch.uninstall(client)
+
+
+def _patch(patches: Patches) -> None:
+    if not any(name in sys.modules for name in LIBRARIES):
+        import httpx  # noqa: F401, PLC0415 - an extra: loaded only when it is to be watched
+    for library in (sys.modules[name] for name in LIBRARIES if name in sys.modules):
+        patches.wrap(library.Client, "_send_single_request", partial(_sync, library=library))
+        patches.wrap(library.AsyncClient, "_send_single_request", partial(_async, library=library))
+
+
+_watch: Final = Watch(_patch)
+
+
+def _sync(original: Callable[..., Any], library: Any) -> Callable[..., Any]:
+    class Body(library.SyncByteStream):  # type: ignore[misc]  # the library is known at run time only
+        """The body of an answer, taken down as it is read."""
+
+        def __init__(self, stream: Any, seen: Request) -> None:
+            self._stream, self._seen = stream, seen
+
+        def __iter__(self) -> Iterator[bytes]:
+            try:
+                for part in self._stream:
+                    self._seen.part(part)
+                    yield part
+            except BaseException as error:
+                ended(self._seen, error)
+                raise
+            self._seen.complete()
+
+        def close(self) -> None:
+            self._stream.close()
+            self._seen.close()
+
+    def send(client: Any, request: Any) -> Any:
+        recorder = wire() if _watch.on(client) else None
+        if recorder is None:
+            return original(client, request)
+        seen = _begin(request, recorder)
+        try:
+            request.extensions["trace"] = _trace(seen, request)
+            if not _tells(client, request, library.HTTPTransport):
+                seen.sending(Phase.UNSEEN)
+            response = original(client, request)
+        except BaseException as error:
+            seen.failed(error)
+            raise
+        return _answered(response, seen, Body)
+
+    return send
+
+
+def _async(original: Callable[..., Any], library: Any) -> Callable[..., Any]:
+    class Body(library.AsyncByteStream):  # type: ignore[misc]  # the library is known at run time only
+        """The body of an answer, taken down as it is read."""
+
+        def __init__(self, stream: Any, seen: Request) -> None:
+            self._stream, self._seen = stream, seen
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            try:
+                async for part in self._stream:
+                    self._seen.part(part)
+                    yield part
+            except BaseException as error:
+                ended(self._seen, error)
+                raise
+            self._seen.complete()
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+            self._seen.close()
+
+    async def send(client: Any, request: Any) -> Any:
+        recorder = wire() if _watch.on(client) else None
+        if recorder is None:
+            return await original(client, request)
+        seen = _begin(request, recorder)
+        try:
+            request.extensions["trace"] = _atrace(seen, request)
+            if not _tells(client, request, library.AsyncHTTPTransport):
+                seen.sending(Phase.UNSEEN)
+            sending = original(client, request)
+            response = await (leavable(sending, lambda: seen, _linger) if _may_linger(seen) else sending)
+        except BaseException as error:
+            if not seen.lingers:
+                seen.failed(error)
+            raise
+        return _answered(response, seen, Body)
+
+    return send
+
+
+def _begin(request: Any, recorder: Recorder) -> Request:
+    url, key = request.url, keyed(request.method, request.headers, recorder)
+    return recorder.begin(request.method, target(url.scheme, url.host, url.port, url.path), key=key)
+
+
+def _tells(client: Any, request: Any, own: type) -> bool:
+    """Whether the transport tells how far a request has come."""
+    return isinstance(client._transport_for_url(request.url), own)  # noqa: SLF001 - httpx has no other place for it
+
+
+def _answered(response: Any, seen: Request, body: type) -> Any:
+    seen.answered(response.status_code, lowered(response.headers.multi_items()))
+    bound = response.stream
+    bound._stream = body(bound._stream, seen)  # noqa: SLF001 - beneath what httpx measures the time of an answer by
+    return response
+
+
+def _heard(seen: Request, name: str, info: Any) -> None:
+    """Take down an event of httpcore. A ``CONNECT`` to a proxy comes before the request, and under the same trace."""
+    event, _, stage = name.rpartition(".")
+    if stage != "started" or getattr(info.get("request"), "method", b"") == b"CONNECT":
+        return
+    match event.rpartition(".")[2]:
+        case "send_request_headers":
+            seen.sending()
+        case "send_request_body":
+            seen.sent()
+        case "receive_response_headers":
+            seen.sent(written=True)
+        case _:
+            pass
+
+
+def _trace(seen: Request, request: Any) -> Callable[[str, Any], None]:
+    inner = _inner(request)
+
+    def trace(name: str, info: Any) -> None:
+        _heard(seen, name, info)
+        if inner is not None:
+            inner(name, info)
+
+    trace.inner = inner  # type: ignore[attr-defined]  # marks it as ours
+    return trace
+
+
+def _atrace(seen: Request, request: Any) -> Callable[[str, Any], Coroutine[Any, Any, None]]:
+    inner = _inner(request)
+
+    async def trace(name: str, info: Any) -> None:
+        _heard(seen, name, info)
+        if inner is not None:
+            await inner(name, info)
+
+    trace.inner = inner  # type: ignore[attr-defined]  # marks it as ours
+    return trace
+
+
+def _inner(request: Any) -> Any:
+    """Return the user's own trace: a request that is sent once more carries ours of the time before."""
+    known = request.extensions.get("trace")
+    return getattr(known, "inner", known)
+
+
+def _may_linger(seen: Request) -> bool:
+    return seen.method not in READING and on_asyncio()
+
+
+async def _linger(response: Any, seen: Request) -> None:
+    """Take down an answer that nobody waits for any more."""
+    seen.answered(response.status_code, lowered(response.headers.multi_items()))
+    try:
+        async for part in response.stream:
+            seen.part(part)
+        seen.complete()
+    finally:
+        await response.aclose()

@@ -1,0 +1,51 @@
+"""The fault suite: our evidence against the other side's own count, for each way to fail and each client."""
+
+import gc
+
+import pytest
+
+from tests.transports.clients import CLIENTS
+from tests.transports.rows import DONE, EITHER, NOTHING, REPEATING, ROWS, Row, play
+
+
+# httpx leaves a connection unclosed whose TLS handshake is cancelled, watched or not.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_our_evidence_agrees_with_what_was_done(places, hooked, client, row):
+    verdict = play(places, client, row)
+    if row.cut:
+        gc.collect()
+    if row.truth is NOTHING:
+        assert (verdict.evidence, verdict.effects) == ("none", 0)
+    elif row.truth is EITHER:
+        assert (verdict.evidence, verdict.effects) == ("maybe", 0)
+    else:
+        assert verdict.evidence in ("maybe", "done")
+        assert verdict.effects == verdict.requests >= 1
+    if row.name not in REPEATING:
+        assert verdict.requests <= 1, "the client repeated it by itself"
+
+
+def test_the_suite_asks_for_all_that_the_other_side_can_do(side):
+    asked = {row.asks or "ok" for row in ROWS if row.at == "side"} | {"slow", "gzipped_402"}
+    offered = {name.removeprefix("on_") for name in dir(side) if name.startswith("on_")} | {"reset_unread"}
+    assert offered == asked
+    assert {row.truth for row in ROWS} == {NOTHING, DONE, EITHER}
+
+
+# --- what the suite sees: without hooks it would fail --------------------------------------
+
+
+@pytest.mark.parametrize("client", ["httpx", "httpx async", "aiohttp", "requests", "urllib3"])
+def test_a_redirect_after_the_effect_misleads_where_nobody_watches(places, client):
+    row = Row("307 to a closed port", DONE, asks="redirect_to_nowhere")
+    verdict = play(places, client, row)
+    assert (verdict.evidence, verdict.effects) == ("none", 1)
+
+
+@pytest.mark.parametrize("client", ["openai", "anthropic"])
+def test_sdks_repeat_by_themselves_where_nobody_watches(places, client):
+    row = Row("500 after the effect", DONE, asks="done_500")
+    verdict = play(places, client, row)
+    assert (verdict.evidence, verdict.effects) == ("maybe", 3)
