@@ -124,6 +124,13 @@ def test_who_waited_for_another_series_starts_its_own() -> None:
     assert isinstance(journal(replace(undone, claim="")).perform(Claim(ask())), Begun)
 
 
+def test_who_waited_for_an_entry_that_is_fenced_out_by_now_makes_the_call_itself() -> None:
+    undone = made(S.NOT_DONE, attempt(1, NONE))
+    assert isinstance(journal(undone).perform(Claim(scoped(second()), joined=undone.claim)), Begun)
+    of_now = replace(undone, series=2)
+    assert journal(of_now).perform(Claim(scoped(second()), joined=undone.claim)) == Stands(of_now, like=True)
+
+
 def test_what_is_at_work_or_in_doubt_says_whether_it_is_only_alike() -> None:
     flight = made(S.PROCESSING, attempt())
     assert journal(flight).perform(Claim(scoped(second()))) == Busy(flight, like=True)

@@ -86,11 +86,12 @@ class Claim(Struct, frozen=True):
 
     def _new_series(self, call: Call, now: Moment) -> bool:
         """Whether this asker starts a new series: not within the step, not for who waited for the last one."""
-        if self.joined and call.claim == self.joined:
+        entry = self.ask.entry
+        fenced_out = entry is not None and call.kind is KeyKind.SCOPED and call.series != entry.no
+        if self.joined and call.claim == self.joined and not fenced_out:  # else its owner may not go on, and we must
             return False
         if call.not_before is not None and now.wall < call.not_before:
             return False
-        entry = self.ask.entry
         again = call.kind is not KeyKind.SCOPED and not self.ask.step
         return entry is None or again or call.series != entry.no
 
