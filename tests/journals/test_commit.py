@@ -10,8 +10,8 @@ import pytest
 from settled.core.ask import Begun
 from settled.core.claim import Claim
 from settled.errors import JournalError
+from settled.journals.commit import MOST_TOGETHER, GroupCommit
 from settled.journals.sqlite import SqliteJournal
-from settled.journals.sqlite.commit import MOST_TOGETHER, GroupCommit
 from settled.ports import CallQuery
 from settled.testing.records import FakeClock, Look, Raising, at_once, begun, make_ask
 

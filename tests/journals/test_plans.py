@@ -6,7 +6,8 @@ from settled.core.claim import Claim
 from settled.core.progress import Begin, End, Renew
 from settled.core.runs import EnterRun
 from settled.core.states import State
-from settled.journals.sqlite import SqliteJournal, books, lists
+from settled.journals import books, lists
+from settled.journals.sqlite import SqliteJournal
 from settled.ports import CallQuery
 from settled.testing.records import REFUSED, FakeClock, Look, begun, ended, make_ask, scoped
 

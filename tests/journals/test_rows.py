@@ -23,8 +23,9 @@ from settled.core.model import (
 )
 from settled.core.states import State
 from settled.journals import rows
+from settled.journals.books import INSERT_CALL, SELECT_CALL, read_call
 from settled.journals.sqlite import schema
-from settled.journals.sqlite.books import INSERT_CALL, SELECT_CALL, execute, read_call
+from settled.journals.sqlite.books import execute
 
 TEXTS = (
     st.text() | st.text(st.characters(min_codepoint=0xD700, max_codepoint=0xE100)) | st.text("\0\ud83d\ude00\\u'\"\n")

@@ -5,7 +5,7 @@ With ``"NORMAL"`` it is not synced: a crash of the process loses nothing, a cras
 the last commits, and calls made just before could then be made once more.
 """
 
+from settled.journals.spill import FileSpill
 from settled.journals.sqlite.journal import SqliteJournal, accept, migrate, open_sqlite
-from settled.journals.sqlite.spill import FileSpill
 
 __all__ = ["FileSpill", "SqliteJournal", "accept", "migrate", "open_sqlite"]

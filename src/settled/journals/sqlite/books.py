@@ -1,69 +1,17 @@
-"""The records as a transition sees them, inside the journal's transaction: one statement per look-up and per change."""
+"""The books of one SQLite transaction."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from settled.core.books import RunRecord
-from settled.core.call import LogRow
-from settled.core.states import MAY_HAVE_EFFECT, Event, State
-from settled.journals.rows import CHANGING, COLUMNS, call_of, changing, fixed, from_json, spent_text
+from settled.journals.books import TableBooks
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-    from settled.core.call import Call
 
-_COLUMNS: Final = ", ".join(COLUMNS)
-_TEXTS: Final = len(COLUMNS) - 3  # the columns before the two payloads and the body
-
-SELECT_CALL: Final = f"SELECT {_COLUMNS} FROM calls"  # noqa: S608 - made of constants
-SELECT_LOG: Final = "SELECT operation_id, no, at, event, state, epoch, attempt, detail, digest, head FROM log"
-SELECT_RUN: Final = "SELECT run_id, tenant, entry, turn, since, spent, state FROM runs"
-
-BY_ID: Final = f"{SELECT_CALL} WHERE operation_id = ?"
-BY_KEY: Final = f"{SELECT_CALL} WHERE key = ?"
-BY_STEP: Final = "SELECT operation_id FROM steps WHERE scope = ? AND step = ?"
-_MAY_HAVE_EFFECT: Final = ", ".join(f"'{state}'" for state in sorted(MAY_HAVE_EFFECT))
-# INDEXED BY: the plan is part of the promise that cost does not grow with the journal; SQLite refuses any other.
-_ALIKE: Final = "INDEXED BY calls_alike WHERE scope = ? AND scope <> '' AND tool = ? AND lane = ? AND identity = ?"
-ALIKE: Final = f"{SELECT_CALL} {_ALIKE} AND entry >= ? AND entry <= ? ORDER BY seq"
-LAST_N: Final = f"SELECT max(n) FROM calls {_ALIKE}"  # noqa: S608 - made of constants
-MADE: Final = (
-    f"{SELECT_CALL} INDEXED BY calls_made WHERE scope = ? AND scope <> '' AND tool = ? AND entry >= ? AND entry <= ? "
-    f"AND state IN ({_MAY_HAVE_EFFECT}) ORDER BY seq"
-)
-UNSETTLED: Final = (
-    f"{SELECT_CALL} INDEXED BY calls_open WHERE state IN ('unknown', 'processing') AND state <> 'succeeded' "
-    "AND tool = ? AND scope = ? AND tenant = ? ORDER BY seq"
-)
-RUN: Final = f"{SELECT_RUN} WHERE tenant = ? AND run_id = ?"
-OWED: Final = "SELECT operation_id FROM owed WHERE tenant = ? AND tool = ? AND fingerprint = ? ORDER BY seq"
-TURN: Final = "SELECT entry FROM turns WHERE tenant = ? AND run_id = ? AND turn = ? ORDER BY entry"
-
-_PLACES: Final = ", ".join("?" * len(COLUMNS))
-INSERT_CALL: Final = f"INSERT INTO calls ({_COLUMNS}) VALUES ({_PLACES})"  # noqa: S608 - made of constants
-_CHANGES: Final = ", ".join(f"{name} = ?" for name in CHANGING)
-UPDATE_CALL: Final = f"UPDATE calls SET {_CHANGES} WHERE operation_id = ? AND log_no = ?"  # noqa: S608 - made of constants
-INSERT_LOG: Final = (
-    "INSERT INTO log (operation_id, no, at, event, state, epoch, attempt, detail, digest, head) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-PROLONG: Final = "UPDATE calls SET lease_wall = ?, lease_boot = ?, lease_mono = ? WHERE operation_id = ?"
-PUT_STEP: Final = "INSERT OR IGNORE INTO steps (scope, step, operation_id) VALUES (?, ?, ?)"
-PUT_RUN: Final = (
-    "INSERT INTO runs (run_id, tenant, entry, turn, since, spent, state) VALUES (?, ?, ?, ?, ?, ?, ?) "
-    "ON CONFLICT (tenant, run_id) DO UPDATE SET entry = excluded.entry, turn = excluded.turn, "
-    "since = excluded.since, spent = excluded.spent, state = excluded.state"
-)
-PUT_OWED: Final = "INSERT OR IGNORE INTO owed (tenant, tool, fingerprint, operation_id) VALUES (?, ?, ?, ?)"
-DROP_OWED: Final = "DELETE FROM owed WHERE operation_id = ?"
-PUT_TURN: Final = "INSERT INTO turns (tenant, run_id, turn, entry) VALUES (?, ?, ?, ?)"
-ALERT: Final = "INSERT INTO outbox (kind, operation_id, at) VALUES (?, ?, ?)"
-
-
-class SqliteBooks:
+class SqliteBooks(TableBooks):
     """The look-ups and changes of one transaction, and which of its members wrote.
 
     With ``together``, each member that writes does so in a savepoint of its own, so that one that raises leaves
@@ -106,99 +54,16 @@ class SqliteBooks:
         """Execute a statement that only reads."""
         return execute(self.connection, statement, values)
 
-    def by_id(self, operation_id: str) -> Call | None:
-        """Return the call with this operation id."""
-        row = self.look(BY_ID, operation_id).fetchone()
-        return None if row is None else read_call(row)
 
-    def by_key(self, key: str) -> Call | None:
-        """Return the call with this key."""
-        row = self.look(BY_KEY, key).fetchone()
-        return None if row is None else read_call(row)
+class Reader:
+    """A connection that only looks."""
 
-    def by_step(self, scope: str, step: str) -> str | None:
-        """Return the operation id that a step stands for in a scope."""
-        row = self.look(BY_STEP, scope, step).fetchone()
-        return None if row is None else plain(row[0])
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
 
-    def alike(self, scope: str, lane: str, tool: str, identity: str, entries: Sequence[int]) -> Sequence[Call]:
-        """Return the calls of one identity made in ``entries``, in order of creation."""
-        if not entries:
-            return ()
-        found = map(read_call, self.look(ALIKE, scope, tool, lane, identity, entries[0], entries[-1]))
-        return [call for call in found if call.entry in entries]
-
-    def made(self, scope: str, tool: str, entries: Sequence[int]) -> Sequence[Call]:
-        """Return the calls of one tool made in ``entries`` that may have had an effect."""
-        if not entries:
-            return ()
-        found = map(read_call, self.look(MADE, scope, tool, entries[0], entries[-1]))
-        return [call for call in found if call.entry in entries]
-
-    def unsettled(self, tenant: str, scope: str, tool: str) -> Sequence[Call]:
-        """Return the calls of one tool in one scope whose outcome is open, in order of creation."""
-        return [read_call(row) for row in self.look(UNSETTLED, tool, scope, tenant)]
-
-    def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
-        """Return the highest number given to a call of this identity; 0 if none."""
-        return self.look(LAST_N, scope, tool, lane, identity).fetchone()[0] or 0
-
-    def owed(self, tenant: str, tool: str, fingerprint: str) -> Sequence[str]:
-        """Return the operation ids of like calls whose outcome is owed, the oldest first."""
-        return tuple(plain(operation_id) for (operation_id,) in self.look(OWED, tenant, tool, fingerprint))
-
-    def run(self, tenant: str, run_id: str) -> RunRecord | None:
-        """Return the record of a run."""
-        row = self.look(RUN, tenant, run_id).fetchone()
-        return None if row is None else read_run(row)
-
-    def turn(self, tenant: str, run_id: str, turn: str) -> Sequence[int]:
-        """Return the entries in which one turn of a run was worked on, in order."""
-        return tuple(entry for (entry,) in self.look(TURN, tenant, run_id, turn))
-
-    def put(self, call: Call, row: LogRow) -> None:
-        """Keep a call and the log row of its change."""
-        if row.no == 1:
-            self.write(INSERT_CALL, *fixed(call), *changing(call))
-        elif self.write(UPDATE_CALL, *changing(call), call.operation_id, row.no - 1).rowcount != 1:
-            # Fenced by the log's number: a record that was not read in this transaction is never overwritten.
-            raise ValueError(f"{call.operation_id} does not stand at log row {row.no - 1}")
-        self.write(INSERT_LOG, *_log_values(row))
-
-    def prolong(self, call: Call) -> None:
-        """Keep a longer lease; no log row, since no state changes."""
-        self.write(PROLONG, call.lease.wall, call.lease.boot, call.lease.mono, call.operation_id)
-
-    def forget(self, call: Call) -> None:
-        """Remove a call that nothing can ask for any more; its log stays."""
-        self.write("DELETE FROM calls WHERE operation_id = ?", call.operation_id)
-        self.write("INSERT OR IGNORE INTO forgotten VALUES (?)", call.operation_id)
-        self.drop_owed(call)
-
-    def put_step(self, scope: str, step: str, operation_id: str) -> None:
-        """Let a step stand for a call; the first one wins."""
-        if self.by_step(scope, step) is None:  # asked first: a replay of the step then writes nothing
-            self.write(PUT_STEP, scope, step, operation_id)
-
-    def put_owed(self, call: Call) -> None:
-        """Owe the outcome of a call to whoever asks for a like one; harmless when repeated."""
-        self.write(PUT_OWED, call.tenant, call.tool, call.fingerprint, call.operation_id)
-
-    def drop_owed(self, call: Call) -> None:
-        """Owe it no longer."""
-        self.write(DROP_OWED, call.operation_id)
-
-    def put_run(self, run: RunRecord) -> None:
-        """Keep the record of a run."""
-        self.write(PUT_RUN, run.run_id, run.tenant, run.entry, run.turn, run.since, spent_text(run.spent), run.state)
-
-    def put_turn(self, tenant: str, run_id: str, turn: str, entry: int) -> None:
-        """Note that a turn of a run is worked on in an entry."""
-        self.write(PUT_TURN, tenant, run_id, turn, entry)
-
-    def alert(self, call: Call, kind: str) -> None:
-        """Put an alert into the outbox, in the same commit."""
-        self.write(ALERT, kind, call.operation_id, call.changed.wall)
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> sqlite3.Cursor:
+        """Execute one statement."""
+        return execute(self.connection, statement, values)
 
 
 def execute(connection: sqlite3.Connection, statement: str, values: Sequence[Any]) -> sqlite3.Cursor:
@@ -217,42 +82,3 @@ def _storable(value: Any) -> Any:
     except UnicodeEncodeError:
         return value.encode("utf-8", "surrogatepass")
     return value
-
-
-def plain(value: Any) -> Any:
-    """Return the text that was stored, in whichever form."""
-    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
-
-
-def read_call(row: Sequence[Any]) -> Call:
-    """Return the call of a row of ``SELECT_CALL``."""
-    if bytes in map(type, row[:_TEXTS]) or type(row[-1]) is bytes:
-        row = [*map(plain, row[:_TEXTS]), *row[_TEXTS:-1], plain(row[-1])]
-    return call_of(row)
-
-
-def read_run(row: Sequence[Any]) -> RunRecord:
-    """Return the run of a row of ``SELECT_RUN``."""
-    run_id, tenant, entry, turn, since, spent, state = map(plain, row)
-    return RunRecord(run_id, tenant, entry, turn, since, from_json(spent), state)
-
-
-def read_log(row: Sequence[Any]) -> LogRow:
-    """Return the log row of a row of ``SELECT_LOG``."""
-    operation_id, no, at, event, state, epoch, attempt, detail, digest, head = map(plain, row)
-    return LogRow(operation_id, no, at, Event(event), State(state), epoch, attempt, detail, digest, head)
-
-
-def _log_values(row: LogRow) -> tuple[Any, ...]:
-    return (
-        row.operation_id,
-        row.no,
-        row.at,
-        row.event._value_,
-        row.state._value_,
-        row.epoch,
-        row.attempt,
-        row.detail,
-        row.digest,
-        row.head,
-    )

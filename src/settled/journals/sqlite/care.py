@@ -7,8 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from settled.journals.sqlite import lists, schema
-from settled.journals.sqlite.mark import Mark, remove_mark, write_mark
+from settled.journals import lists
+from settled.journals.mark import Mark, remove_mark, write_mark
+from settled.journals.sqlite import schema
+from settled.journals.sqlite.books import Reader
 from settled.ports import Report
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def check(connection: sqlite3.Connection, file: JournalFile, spill: str) -> Repo
     problems = _damage(connection)
     facts["integrity"] = "damaged" if problems else "ok"
     with suppress(sqlite3.DatabaseError):
-        facts["calls"] = {state.value: number for state, number in lists.count(connection).items()}
+        facts["calls"] = {state.value: number for state, number in lists.count(Reader(connection)).items()}
     if file.synchronous == "NORMAL":
         facts["durability"] = "a power cut may lose the last commits (synchronous=NORMAL)"
     if facts["spill_bytes"]:

@@ -18,8 +18,8 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.errors import JournalError
+from settled.journals.mark import Mark, check_identity, lost, read_mark, write_mark
 from settled.journals.sqlite import schema
-from settled.journals.sqlite.mark import Mark, check_identity, lost, read_mark, write_mark
 from settled.journals.sqlite.trouble import explained, is_busy
 
 if TYPE_CHECKING:

@@ -3,48 +3,33 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from settled import host
 from settled.errors import JournalError
-from settled.journals.sqlite import audit, care, lists
-from settled.journals.sqlite.books import SqliteBooks
-from settled.journals.sqlite.commit import GroupCommit
+from settled.journals.commit import GroupCommit
+from settled.journals.forks import tell_of_forks
+from settled.journals.mark import remove_mark
+from settled.journals.spill import FileSpill
+from settled.journals.sqlite import audit, care
+from settled.journals.sqlite.books import Reader
 from settled.journals.sqlite.file import JournalFile
-from settled.journals.sqlite.forks import tell_of_forks
-from settled.journals.sqlite.mark import remove_mark
-from settled.journals.sqlite.spill import FileSpill
 from settled.journals.sqlite.transactions import Transactions
+from settled.journals.stored import Errand, StoredJournal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator
 
-    from settled.core.books import Books, RunRecord, Transition
-    from settled.core.call import Call, LogRow
     from settled.core.model import Moment
-    from settled.core.states import State
-    from settled.ports import Alert, CallQuery, Report
+    from settled.ports import Report
 
-R = TypeVar("R")
 Synchronous = Literal["FULL", "NORMAL"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Errand:
-    """Work of the journal's own, done in its turn among the transitions."""
-
-    run: Callable[[SqliteBooks, Moment], Any]
-
-    def apply(self, books: Books, now: Moment) -> Any:
-        assert isinstance(books, SqliteBooks)  # noqa: S101 - for the type checker: this journal makes no others
-        return self.run(books, now)
-
-
-class SqliteJournal:
+class SqliteJournal(StoredJournal):
     """Calls on record in one SQLite file.
 
     Args:
@@ -60,8 +45,6 @@ class SqliteJournal:
     Raises:
         JournalError: It cannot be opened, or it is not the journal that was in use at ``path``.
     """
-
-    durable = True
 
     def __init__(
         self,
@@ -100,96 +83,24 @@ class SqliteJournal:
         """The identity that the journal was given when it was created."""
         return self._file.journal_id
 
-    # --- transitions ---
-
-    def perform(self, transition: Transition[R]) -> R:
-        """Perform one transition; return after its commit. Raises ``JournalError``."""
-        self._mind_forks()
-        reply: R = self._commit.perform(transition)
-        return reply
-
-    async def aperform(self, transition: Transition[R]) -> R:
-        """Perform one transition without blocking the event loop; it is performed also if the waiter is cancelled."""
-        self._mind_forks()
-        reply: R = await self._commit.aperform(transition)
-        return reply
-
     def now(self) -> Moment:
         """Read the journal's clock."""
         return self._clock()
 
-    # --- looking ---
-
-    def get(self, operation_id: str) -> Call | None:
-        """Return one call."""
+    @contextmanager
+    def _reading(self) -> Iterator[Reader]:
         self._mind_forks()
         with self._file.reader() as connection:
-            return lists.get(connection, operation_id)
-
-    def find(self, query: CallQuery) -> Sequence[Call]:
-        """List calls, newest first."""
-        self._mind_forks()
-        with self._file.reader() as connection:
-            return lists.find(connection, query, self._clock())
-
-    def count(self) -> Mapping[State, int]:
-        """Return how many calls stand in each state."""
-        self._mind_forks()
-        with self._file.reader() as connection:
-            return lists.count(connection)
-
-    def log(self, operation_id: str) -> Sequence[LogRow]:
-        """Return the log of one call, oldest first."""
-        self._mind_forks()
-        with self._file.reader() as connection:
-            return lists.log(connection, operation_id)
-
-    def runs(self, limit: int = 100) -> Sequence[RunRecord]:
-        """List runs, newest first."""
-        self._mind_forks()
-        with self._file.reader() as connection:
-            return lists.runs(connection, limit)
-
-    # --- alerts and breakers ---
-
-    def alerts(self, limit: int = 100) -> Sequence[Alert]:
-        """Return alerts that were not delivered yet, oldest first."""
-        self._mind_forks()
-        with self._file.reader() as connection:
-            return lists.alerts(connection, limit)
-
-    def delivered(self, alert_ids: Sequence[int]) -> None:
-        """Take delivered alerts out of the outbox."""
-        self.perform(_Errand(lambda books, _: lists.delivered(books, alert_ids)))
-
-    def save_breakers(self, snapshots: Mapping[str, Mapping[str, Any]]) -> Mapping[str, int]:
-        """Keep the breakers' states; return for each name how often it was reset from outside."""
-        return self.perform(_Errand(lambda books, _: lists.save_breakers(books, snapshots)))
-
-    def breakers(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the breakers' last kept states."""
-        self._mind_forks()
-        with self._file.reader() as connection:
-            return lists.breakers(connection)
-
-    def reset_breakers(self, names: Sequence[str] | None = None) -> Sequence[str]:
-        """Ask every process to reset these breakers (``None``: all); return the names."""
-        return self.perform(_Errand(lambda books, _: lists.reset_breakers(books, names)))
+            yield Reader(connection)
 
     # --- audit and care ---
 
     def seal(self) -> bool:
         """Chain the log heads that are new since the last seal; return whether there were any."""
-        sealed: bool = self.perform(_Errand(audit.seal))
+        sealed: bool = self.perform(Errand(audit.seal))
         if sealed:
             self._file.leave_mark()
         return sealed
-
-    def head(self) -> str:
-        """Return the newest seal."""
-        self._mind_forks()
-        with self._file.reader() as connection:
-            return audit.head(connection)
 
     def verify(self, head: str | None = None) -> Report:
         """Check every chain and seal, and every call against its log; with ``head``, that the log goes on from it."""
@@ -249,11 +160,6 @@ class SqliteJournal:
         self._file.forget_connections(closed=self._closed)
         self._transactions.start_anew()
         self._commit.start_anew(closed=self._closed)
-
-    def _mind_forks(self) -> None:
-        """Notice a fork that Python was not told of."""
-        if self._pid != os.getpid():
-            self.after_fork_in_child()
 
 
 def open_sqlite(url: str, **options: Any) -> tuple[SqliteJournal, FileSpill]:

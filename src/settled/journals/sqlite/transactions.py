@@ -9,16 +9,16 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from settled.errors import JournalError
+from settled.journals.mark import lost_commits
 from settled.journals.sqlite.books import SqliteBooks
 from settled.journals.sqlite.file import begin
-from settled.journals.sqlite.mark import lost_commits
 from settled.journals.sqlite.trouble import explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from settled.core.model import Moment
-    from settled.journals.sqlite.commit import Member
+    from settled.journals.commit import Member
     from settled.journals.sqlite.file import JournalFile
 
 

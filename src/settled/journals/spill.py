@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from settled.core.late import Evidence
+from settled.journals.mark import sync_folder
 from settled.journals.rows import fault_list, fault_of, from_json, to_json
-from settled.journals.sqlite.mark import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

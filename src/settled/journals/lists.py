@@ -6,28 +6,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.states import State
 from settled.journals.audit import matches
+from settled.journals.books import BY_ID, SELECT_CALL, SELECT_LOG, SELECT_RUN, plain, read_call, read_log, read_run
 from settled.journals.rows import from_json, to_json
-from settled.journals.sqlite.books import (
-    BY_ID,
-    SELECT_CALL,
-    SELECT_LOG,
-    SELECT_RUN,
-    execute,
-    plain,
-    read_call,
-    read_log,
-    read_run,
-)
 from settled.ports import Alert
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Iterator, Mapping, Sequence
 
     from settled.core.books import RunRecord
     from settled.core.call import Call, LogRow
     from settled.core.model import Moment
-    from settled.journals.sqlite.books import SqliteBooks
+    from settled.journals.books import Look, TableBooks
     from settled.ports import CallQuery
 
 LOG_OF_CALL: Final = f"{SELECT_LOG} WHERE operation_id = ? ORDER BY no"
@@ -39,35 +28,35 @@ _SLACK: Final = 0.001
 """Seconds; the rule itself decides to the last bit, the index only finds candidates."""
 
 
-def get(connection: sqlite3.Connection, operation_id: str) -> Call | None:
+def get(look: Look, operation_id: str) -> Call | None:
     """Return one call."""
-    row = execute(connection, BY_ID, (operation_id,)).fetchone()
+    row = look.execute(BY_ID, (operation_id,)).fetchone()
     return None if row is None else read_call(row)
 
 
-def log(connection: sqlite3.Connection, operation_id: str) -> list[LogRow]:
+def log(look: Look, operation_id: str) -> list[LogRow]:
     """Return the log of one call, oldest first."""
-    return [read_log(row) for row in execute(connection, LOG_OF_CALL, (operation_id,))]
+    return [read_log(row) for row in look.execute(LOG_OF_CALL, (operation_id,))]
 
 
-def find(connection: sqlite3.Connection, query: CallQuery, now: Moment) -> list[Call]:
+def find(look: Look, query: CallQuery, now: Moment) -> list[Call]:
     """List calls, newest first."""
     if _states(query) == []:
         return []
     found: list[Call] = []
-    before = _place_of(connection, query.after)
+    before = _place_of(look, query.after)
     while before is not None and len(found) < query.limit:
         statement, values = page(query, now, before)
-        rows = execute(connection, statement, values).fetchall()
+        rows = look.execute(statement, values).fetchall()
         found += [call for call in map(read_call, (row[1:] for row in rows)) if matches(call, query, now)]
         before = rows[-1][0] if len(rows) == query.limit else None
     return found[: query.limit]
 
 
-def _place_of(connection: sqlite3.Connection, operation_id: str | None) -> int | None:
+def _place_of(look: Look, operation_id: str | None) -> int | None:
     if operation_id is None:
         return 2**63 - 1
-    row = execute(connection, "SELECT seq FROM calls WHERE operation_id = ?", (operation_id,)).fetchone()
+    row = look.execute("SELECT seq FROM calls WHERE operation_id = ?", (operation_id,)).fetchone()
     return None if row is None else int(row[0])
 
 
@@ -116,32 +105,32 @@ def _terms(query: CallQuery, now: Moment) -> Iterator[tuple[str, list[Any]]]:
         yield "due_at <= ?", [now.wall + _SLACK]
 
 
-def count(connection: sqlite3.Connection) -> dict[State, int]:
+def count(look: Look) -> dict[State, int]:
     """Return how many calls stand in each state."""
-    (_, total), *others = connection.execute(COUNT).fetchall()
+    (_, total), *others = look.execute(COUNT).fetchall()
     counts = {State(state): number for state, number in others}
     succeeded = total - sum(counts.values())
     return {**counts, State.SUCCEEDED: succeeded} if succeeded else counts
 
 
-def runs(connection: sqlite3.Connection, limit: int) -> list[RunRecord]:
+def runs(look: Look, limit: int) -> list[RunRecord]:
     """List runs, newest first."""
-    return [read_run(row) for row in connection.execute(f"{SELECT_RUN} ORDER BY seq DESC LIMIT ?", (limit,))]
+    return [read_run(row) for row in look.execute(f"{SELECT_RUN} ORDER BY seq DESC LIMIT ?", (limit,))]
 
 
-def alerts(connection: sqlite3.Connection, limit: int) -> list[Alert]:
+def alerts(look: Look, limit: int) -> list[Alert]:
     """Return the outbox, oldest first."""
-    rows = connection.execute("SELECT alert_id, kind, operation_id, at FROM outbox ORDER BY alert_id LIMIT ?", (limit,))
+    rows = look.execute("SELECT alert_id, kind, operation_id, at FROM outbox ORDER BY alert_id LIMIT ?", (limit,))
     return [Alert(*map(plain, row)) for row in rows]
 
 
-def delivered(books: SqliteBooks, alert_ids: Sequence[int]) -> None:
+def delivered(books: TableBooks, alert_ids: Sequence[int]) -> None:
     """Take delivered alerts out of the outbox."""
     for alert_id in alert_ids:
         books.write("DELETE FROM outbox WHERE alert_id = ?", alert_id)
 
 
-def save_breakers(books: SqliteBooks, snapshots: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+def save_breakers(books: TableBooks, snapshots: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     """Keep the breakers' states; return how often each was reset from outside."""
     for name, snapshot in snapshots.items():
         books.write(
@@ -153,13 +142,13 @@ def save_breakers(books: SqliteBooks, snapshots: Mapping[str, Mapping[str, Any]]
     return {plain(name): resets for name, resets in books.look("SELECT name, resets FROM breakers WHERE resets > 0")}
 
 
-def breakers(connection: sqlite3.Connection) -> dict[str, Mapping[str, Any]]:
+def breakers(look: Look) -> dict[str, Mapping[str, Any]]:
     """Return the breakers' last kept states."""
-    rows = connection.execute("SELECT name, snapshot FROM breakers ORDER BY seq")
+    rows = look.execute("SELECT name, snapshot FROM breakers ORDER BY seq")
     return {plain(name): from_json(plain(snapshot)) for name, snapshot in rows}
 
 
-def reset_breakers(books: SqliteBooks, names: Sequence[str] | None) -> list[str]:
+def reset_breakers(books: TableBooks, names: Sequence[str] | None) -> list[str]:
     """Ask every process to reset these breakers; return the names of those that are known."""
     known = [plain(name) for (name,) in books.look("SELECT name FROM breakers ORDER BY seq")]
     chosen = [name for name in known if names is None or name in names]
