@@ -185,7 +185,8 @@ def pinned(path: Path) -> dict[str, list[tuple[Requirement, list[str]]]]:
 
 def declared(pins: str) -> list[Requirement]:
     """Return what pyproject.toml declares for a set of pins."""
-    extras = {"demo": ["demo"], "test": ["demo", "encryption"], "dev": ["demo", "encryption"], "bench": []}[pins]
+    every = ["demo", "encryption", "postgres"]
+    extras = {"demo": ["demo"], "test": every, "dev": every, "bench": []}[pins]
     sets = {"demo": ["build"], "test": ["build", "test"], "dev": ["build", "test", "lint", "mutation"]}
     groups = {**sets, "bench": ["bench"]}[pins]
     texts = [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"] * (pins != "bench")]

