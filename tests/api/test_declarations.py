@@ -126,7 +126,6 @@ def test_what_is_not_a_tool_cannot_be_added(guard: settled.Guard) -> None:
     [
         ("", "no journal: give Guard"),
         ("agent.db", "is no journal's address"),
-        ("postgresql://host/db", "this release has no PostgreSQL journal"),
         ("redis://host", "this release has no Redis journal"),
     ],
 )

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from settled.ports import Journal, SpillFile
 
 VARIABLE = "SETTLED_JOURNAL"
-_LATER = {"postgresql": "PostgreSQL", "postgres": "PostgreSQL", "redis": "Redis", "rediss": "Redis"}
+_LATER = {"redis": "Redis", "rediss": "Redis"}
+_ADDRESSES = "sqlite:///agent.db (relative), sqlite:////abs.db, postgresql://user@host/database or memory://"
 _existing_only: ContextVar[bool] = ContextVar("settled_existing_only", default=False)
 
 
@@ -64,6 +65,22 @@ def _open_sqlite(url: str, **options: Any) -> tuple[Journal, SpillFile]:
         raise DeclarationError(f"{url!r} cannot be opened as declared: {error}") from error
 
 
+def _open_postgres(url: str, **options: Any) -> tuple[Journal, SpillFile]:
+    try:
+        from settled.journals.postgres import open_postgres  # noqa: PLC0415 - an extra, loaded only when it is used
+    except ImportError as error:
+        raise DeclarationError(
+            f"a journal in PostgreSQL needs psycopg, which cannot be loaded ({error}): "
+            "install it with `pip install 'settled[postgres]'`"
+        ) from error
+
+    options |= {"must_exist": True} if _existing_only.get() else {}
+    try:
+        return open_postgres(url, **options)
+    except TypeError as error:
+        raise DeclarationError(f"the journal cannot be opened as declared: {error}") from error
+
+
 def open_journal(address: str | None, **options: Any) -> tuple[Journal, SpillFile]:
     """Open the journal at ``address``, or at the one that the environment names."""
     url = address or os.environ.get(VARIABLE)
@@ -74,8 +91,8 @@ def open_journal(address: str | None, **options: Any) -> tuple[Journal, SpillFil
         return MemoryJournal(host.now), MemorySpill()
     if scheme == "sqlite":
         return _open_sqlite(url, **options)
+    if scheme in ("postgresql", "postgres"):
+        return _open_postgres(url, **options)
     if scheme in _LATER:
-        raise DeclarationError(f"this release has no {_LATER[scheme]} journal; it has sqlite:///path.db and memory://")
-    raise DeclarationError(
-        f"{url!r} is no journal's address: write sqlite:///agent.db (relative), sqlite:////abs.db or memory://"
-    )
+        raise DeclarationError(f"this release has no {_LATER[scheme]} journal; it has {_ADDRESSES}")
+    raise DeclarationError(f"{url.partition('?')[0]!r} is no journal's address: write {_ADDRESSES}")

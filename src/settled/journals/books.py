@@ -103,15 +103,17 @@ class TableBooks(ABC):
     def write(self, statement: str, *values: Any) -> Rows:
         """Execute a statement that changes the journal."""
 
+    def calls(self, statement: str, *values: Any) -> list[Call]:
+        """Return the calls that a statement finds."""
+        return [read_call(row) for row in self.look(statement, *values)]
+
     def by_id(self, operation_id: str) -> Call | None:
         """Return the call with this operation id."""
-        row = self.look(BY_ID, operation_id).fetchone()
-        return None if row is None else read_call(row)
+        return next(iter(self.calls(BY_ID, operation_id)), None)
 
     def by_key(self, key: str) -> Call | None:
         """Return the call with this key."""
-        row = self.look(BY_KEY, key).fetchone()
-        return None if row is None else read_call(row)
+        return next(iter(self.calls(BY_KEY, key)), None)
 
     def by_step(self, scope: str, step: str) -> str | None:
         """Return the operation id that a step stands for in a scope."""
@@ -122,19 +124,19 @@ class TableBooks(ABC):
         """Return the calls of one identity made in ``entries``, in order of creation."""
         if not entries:
             return ()
-        found = map(read_call, self.look(ALIKE, scope, tool, lane, identity, entries[0], entries[-1]))
+        found = self.calls(ALIKE, scope, tool, lane, identity, entries[0], entries[-1])
         return [call for call in found if call.entry in entries]
 
     def made(self, scope: str, tool: str, entries: Sequence[int]) -> Sequence[Call]:
         """Return the calls of one tool made in ``entries`` that may have had an effect."""
         if not entries:
             return ()
-        found = map(read_call, self.look(MADE, scope, tool, entries[0], entries[-1]))
+        found = self.calls(MADE, scope, tool, entries[0], entries[-1])
         return [call for call in found if call.entry in entries]
 
     def unsettled(self, tenant: str, scope: str, tool: str) -> Sequence[Call]:
         """Return the calls of one tool in one scope whose outcome is open, in order of creation."""
-        return [read_call(row) for row in self.look(UNSETTLED, tool, scope, tenant)]
+        return self.calls(UNSETTLED, tool, scope, tenant)
 
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         """Return the highest number given to a call of this identity; 0 if none."""

@@ -83,8 +83,9 @@ class StoredJournal(ABC):
 
     def find(self, query: CallQuery) -> Sequence[Call]:
         """List calls, newest first."""
+        now = self.now()
         with self._reading() as look:
-            return lists.find(look, query, self.now())
+            return lists.find(look, query, now)
 
     def count(self) -> Mapping[State, int]:
         """Return how many calls stand in each state."""

@@ -6,23 +6,13 @@ a newer schema is refused. A step is never edited once released.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from settled.errors import JournalError
+from settled.journals.schema import Step
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step of the schema; ``additive``: what an older release wrote reads as before."""
-
-    version: int
-    additive: bool
-    statements: Sequence[str]
 
 
 # Moments have no declared type, so that SQLite keeps every number as it comes: the log's chain covers its exact form.

@@ -1,0 +1,89 @@
+"""From ``postgresql://…`` to what libpq understands, and what may be shown of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+
+from settled.errors import JournalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCHEMA: Final = "settled"
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
+
+OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
+    "schema": str,
+    "pool": int,
+    "patience": float,
+    "journal_id": str,
+    "spill": str,
+    "must_exist": lambda text: _TRUTH[text.lower()],
+}
+"""Query fields that are the journal's own; all others are libpq's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a journal is."""
+
+    connect: str = field(repr=False)
+    """For libpq; may hold a password."""
+    schema: str
+    shown: str
+    """The address without secrets."""
+
+    @property
+    def file_name(self) -> str:
+        """A name for what lies on this machine for this journal."""
+        return f"postgres-{self.schema}-{sha256(self.shown.encode()).hexdigest()[:16]}"
+
+
+def read_address(url: str, schema: str | None = None) -> tuple[Address, dict[str, Any]]:
+    """Return the address, and the options that its query holds.
+
+    Raises:
+        JournalError: It is not understood.
+    """
+    connect, options = _without_options(url)
+    schema = schema or options.pop("schema", SCHEMA)
+    options.pop("schema", None)
+    if not _NAME.fullmatch(schema):
+        raise JournalError(f"schema={schema!r} is no plain name: write letters, digits and _ (at most 63)")
+    try:
+        parts = conninfo_to_dict(connect)
+    except ProgrammingError:  # its words may quote a piece of the password
+        raise JournalError(
+            "the journal's address is not understood: write postgresql://user@host:5432/database?schema=settled "
+            "(special characters in user or password as %XX)"
+        ) from None
+    return Address(connect, schema, _shown(parts, schema)), options
+
+
+def _without_options(url: str) -> tuple[str, dict[str, Any]]:
+    parts = urlsplit(url)
+    fields = parse_qsl(parts.query, keep_blank_values=True)
+    try:
+        options = {name: OPTIONS[name](text) for name, text in fields if name in OPTIONS}
+    except (KeyError, ValueError) as fault:
+        raise JournalError(f"the options of a journal's address are {', '.join(OPTIONS)}; {fault} is wrong") from fault
+    rest = urlencode([(name, text) for name, text in fields if name not in OPTIONS])
+    return f"postgresql://{parts.netloc}{parts.path}?{rest}", options
+
+
+def _shown(parts: dict[str, Any], schema: str) -> str:
+    user = f"{parts['user']}@" if parts.get("user") else ""
+    host = str(parts.get("host") or parts.get("hostaddr") or "")
+    beside = {"schema": schema}
+    if host.startswith(("/", "@")):  # a socket's folder cannot stand where a host does
+        beside["host"], host = host, ""
+    port = f":{parts['port']}" if parts.get("port") else ""
+    return f"postgresql://{user}{host}{port}/{parts.get('dbname') or ''}?{urlencode(beside, safe='/@')}"

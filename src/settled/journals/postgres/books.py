@@ -1,0 +1,239 @@
+"""The books of one PostgreSQL transaction: reads wait for an answer, writes do not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from settled.core.runs import scope_of_run
+from settled.journals.books import BY_ID, BY_KEY, TableBooks, log_values, read_call
+from settled.journals.postgres.locks import number_of
+from settled.journals.postgres.statements import INSERT, PREFETCH, PROLONG, TRY_LOCK, UPDATE
+from settled.journals.postgres.trouble import Conflict
+from settled.journals.rows import changing, fixed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from settled.core.books import RunRecord
+    from settled.core.call import Call, LogRow
+    from settled.journals.postgres.line import Answer, Line
+
+
+class PostgresBooks(TableBooks):
+    """The look-ups and changes of one transaction.
+
+    What a member writes is held back until it is kept, so that one that raises leaves nothing behind. Should it look
+    up more meanwhile, its writes are sent in a savepoint first.
+    """
+
+    def __init__(self, line: Line, journal_id: str, locks: set[int]) -> None:
+        self.line = line
+        self.changed = False
+        """Whether a member that is kept has written."""
+        self.log_row: Answer | None = None
+        """Will hold the number of the last log row that was written."""
+        self._journal_id = journal_id
+        self._locks = locks
+        self._calls: dict[str, Call | None] = {}
+        """The calls as this transaction knows them to stand: what it writes is fenced by them."""
+        self._keys: dict[str, str | None] = {}
+        self._steps: dict[tuple[str, str], str | None] = {}
+        self._fetching: tuple[Answer, Sequence[str], Sequence[str]] | None = None
+        self._held_back: list[tuple[str, Sequence[Any]]] = []
+        self._in_savepoint = False
+        self._take_back: list[Callable[[], object]] = []
+
+    # --- members ---
+
+    def keep(self) -> None:
+        """End a member whose writes are to stand."""
+        self._send()
+        if self._in_savepoint:
+            self.line.send("RELEASE SAVEPOINT member")
+        self._in_savepoint = False
+        self._take_back.clear()
+
+    def undo(self) -> None:
+        """End a member that raised: take its writes back."""
+        self._held_back.clear()
+        if self._in_savepoint:
+            self.line.send("ROLLBACK TO SAVEPOINT member")
+            self.line.send("RELEASE SAVEPOINT member")
+        self._in_savepoint = False
+        while self._take_back:
+            self._take_back.pop()()
+
+    def _send(self) -> None:
+        for statement, values in self._held_back:
+            cursor = self.line.send(statement, values)
+            if statement in (INSERT, UPDATE):
+                self.log_row = cursor
+            self.changed = True
+        self._held_back.clear()
+
+    # --- executing ---
+
+    def look(self, statement: str, *values: Any) -> Answer:
+        """Execute a statement that only reads, behind all that was written."""
+        if self._held_back:
+            if not self._in_savepoint:
+                self.line.send("SAVEPOINT member")
+                self._in_savepoint = True
+            self._send()
+        return self.line.send(statement, values)
+
+    def write(self, statement: str, *values: Any) -> Any:
+        """Note a statement that changes the journal; it has no answer."""
+        self._held_back.append((statement, values))
+
+    def _hold(self, name: str) -> None:
+        """Hold a lock. Raises ``Conflict`` if somebody else does: then it must be waited for from the start."""
+        number = number_of(self._journal_id, name)
+        if number in self._locks:
+            return
+        row = self.look(TRY_LOCK, number).fetchone()
+        if not row or not row[0]:
+            raise Conflict(number)
+        self._locks.add(number)
+        self._take_back.append(lambda: self._locks.discard(number))  # a lock goes with its savepoint
+
+    # --- calls ---
+
+    def prefetch(self, ids: Sequence[str], keys: Sequence[str]) -> None:
+        """Ask for calls that will be looked up."""
+        if ids or keys:
+            self._fetching = self.line.send(PREFETCH, (list(ids), list(keys))), ids, keys
+
+    def _fetch(self) -> None:
+        if self._fetching is None:
+            return
+        cursor, ids, keys = self._fetching
+        self._fetching = None
+        self._calls.update(dict.fromkeys(ids))
+        self._keys.update(dict.fromkeys(keys))
+        for row in cursor.fetchall():
+            self._know(read_call(row))
+
+    def _know(self, call: Call) -> Call:
+        known = self._calls.get(call.operation_id)
+        if known is not None and (known.log_no, known.lease) != (call.log_no, call.lease):
+            raise Conflict  # another process has changed it since it was read
+        self._calls[call.operation_id] = call
+        self._keys[call.key] = call.operation_id
+        return call
+
+    def calls(self, statement: str, *values: Any) -> list[Call]:
+        """Return the calls that a statement finds."""
+        self._fetch()
+        return [self._know(read_call(row)) for row in self.look(statement, *values).fetchall()]
+
+    def by_id(self, operation_id: str) -> Call | None:
+        """Return the call with this operation id."""
+        self._fetch()
+        if operation_id not in self._calls:
+            found = self.calls(BY_ID, operation_id)
+            self._calls[operation_id] = found[0] if found else None
+        return self._calls[operation_id]
+
+    def by_key(self, key: str) -> Call | None:
+        """Return the call with this key."""
+        self._fetch()
+        if key not in self._keys:
+            found = self.calls(BY_KEY, key)
+            self._keys[key] = found[0].operation_id if found else None
+        operation_id = self._keys[key]
+        return None if operation_id is None else self._calls[operation_id]
+
+    def put(self, call: Call, row: LogRow) -> None:
+        """Keep a call and the log row of its change."""
+        self._fetch()
+        operation_id = call.operation_id
+        before = self._calls.get(operation_id)
+        if row.no == 1:
+            self.write(INSERT, *fixed(call), *changing(call), *log_values(row)[1:])
+        elif before is None or before.log_no != row.no - 1:
+            raise ValueError(f"{operation_id} does not stand at log row {row.no - 1}")
+        else:
+            fence = (operation_id, before.log_no, before.lease.mono)
+            self.write(UPDATE, *changing(call), *fence, *log_values(row)[1:])
+        self._now_stands(operation_id, call, call.key)
+
+    def prolong(self, call: Call) -> None:
+        """Keep a longer lease; no log row, since no state changes."""
+        before = self._calls.get(call.operation_id) or call
+        lease = call.lease
+        fence = (call.operation_id, before.log_no, before.lease.mono)
+        self.write(PROLONG, lease.wall, lease.boot, lease.mono, *fence)
+        self._now_stands(call.operation_id, call, call.key)
+
+    def forget(self, call: Call) -> None:
+        """Remove a call that nothing can ask for any more; its log stays."""
+        super().forget(call)
+        self._now_stands(call.operation_id, None, call.key)
+
+    def _now_stands(self, operation_id: str, call: Call | None, key: str) -> None:
+        calls, keys = self._calls, self._keys
+        before = {name: calls[name] for name in (operation_id,) if name in calls}
+        key_before = {name: keys[name] for name in (key,) if name in keys}
+
+        def take_back() -> None:
+            calls.pop(operation_id, None)
+            keys.pop(key, None)
+            calls.update(before)
+            keys.update(key_before)
+
+        self._take_back.append(take_back)
+        calls[operation_id] = call
+        keys[key] = None if call is None else operation_id
+
+    # --- what is looked through, under a lock of its scope ---
+
+    def alike(self, scope: str, lane: str, tool: str, identity: str, entries: Sequence[int]) -> Sequence[Call]:
+        """Return the calls of one identity made in ``entries``, in order of creation."""
+        self._hold(f"scope {scope}")
+        return super().alike(scope, lane, tool, identity, entries)
+
+    def made(self, scope: str, tool: str, entries: Sequence[int]) -> Sequence[Call]:
+        """Return the calls of one tool made in ``entries`` that may have had an effect."""
+        self._hold(f"scope {scope}")
+        return super().made(scope, tool, entries)
+
+    def unsettled(self, tenant: str, scope: str, tool: str) -> Sequence[Call]:
+        """Return the calls of one tool in one scope whose outcome is open, in order of creation."""
+        if scope:
+            self._hold(f"scope {scope}")
+        return super().unsettled(tenant, scope, tool)
+
+    def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
+        """Return the highest number given to a call of this identity; 0 if none."""
+        self._hold(f"scope {scope}")
+        return super().last_n(scope, lane, tool, identity)
+
+    def by_step(self, scope: str, step: str) -> str | None:
+        """Return the operation id that a step stands for in a scope."""
+        self._hold(f"scope {scope}")
+        if (scope, step) not in self._steps:
+            self._steps[scope, step] = super().by_step(scope, step)
+        return self._steps[scope, step]
+
+    def put_step(self, scope: str, step: str, operation_id: str) -> None:
+        """Let a step stand for a call; the first one wins."""
+        if self.by_step(scope, step) is None:
+            super().put_step(scope, step, operation_id)
+            self._steps[scope, step] = operation_id
+            self._take_back.append(lambda: self._steps.update({(scope, step): None}))
+
+    def run(self, tenant: str, run_id: str) -> RunRecord | None:
+        """Return the record of a run."""
+        self._hold(f"scope {scope_of_run(tenant, run_id)}")
+        return super().run(tenant, run_id)
+
+    def put_run(self, run: RunRecord) -> None:
+        """Keep the record of a run."""
+        self._hold(f"scope {scope_of_run(run.tenant, run.run_id)}")
+        super().put_run(run)
+
+    def turn(self, tenant: str, run_id: str, turn: str) -> Sequence[int]:
+        """Return the entries in which one turn of a run was worked on, in order."""
+        self._hold(f"scope {scope_of_run(tenant, run_id)}")
+        return super().turn(tenant, run_id, turn)

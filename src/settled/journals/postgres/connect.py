@@ -1,0 +1,100 @@
+"""Connections, and how those speak that only look."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from settled.journals.postgres.statements import in_schema
+from settled.journals.postgres.texts import adapt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from psycopg import Connection, ServerCursor
+
+    from settled.journals.postgres.address import Address
+
+_SETTINGS: Final = {
+    # A process that stops amid a transaction (SIGSTOP, a debugger) must not hold its locks for ever.
+    "idle_in_transaction_session_timeout": "10s",
+    # Statistics of a young table would lead to plans that do not fit when it has grown.
+    "enable_seqscan": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
+
+_KEEPALIVE: Final = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+"""Seconds (the last: milliseconds) after which a server that no longer answers counts as gone."""
+
+
+def connect(address: Address, patience: float) -> Connection:
+    """Open a connection. Raises ``psycopg.Error``."""
+    wishes: dict[str, Any] = {"connect_timeout": max(2, round(patience)), "application_name": "settled", **_KEEPALIVE}
+    given = conninfo_to_dict(address.connect)
+    words = make_conninfo(**{**wishes, **given, "client_encoding": "utf8"})
+    connection = psycopg.connect(words, autocommit=True)
+    try:
+        adapt(connection)
+        settings = {**_SETTINGS, "lock_timeout": f"{max(1, round(patience * 1000))}ms"}
+        # A role or database may be set to answer before a commit is durable; this journal may not.
+        if connection.execute("SHOW synchronous_commit").fetchone() == ("off",):
+            settings["synchronous_commit"] = "on"
+        for name, value in settings.items():
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def leave_to_parent(connection: Connection) -> None:
+    """In a forked child: let whatever the inherited connection still writes or closes reach nobody."""
+    with suppress(OSError, psycopg.Error):
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, connection.fileno())
+        os.close(nothing)
+
+
+class Reader:
+    """A connection that only looks, one answer at a time."""
+
+    def __init__(self, connection: Connection, schema: str, *, whole: bool = False) -> None:
+        self.connection = connection
+        self._schema = schema
+        self._whole = whole
+        """Lists may be larger than memory: they are fetched piece by piece, within a transaction."""
+        self._lists: list[ServerCursor[Any]] = []
+
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Any:
+        """Execute one statement."""
+        query = in_schema(statement, self._schema).encode()
+        if not self._whole or " WHERE " in statement:
+            return self.connection.execute(query, values, binary=True)
+        cursor = self.connection.cursor(f"list_{len(self._lists)}", binary=True)
+        cursor.itersize = 2000
+        self._lists.append(cursor)
+        return cursor.execute(query, values)
+
+    @contextmanager
+    def of_one_moment(self) -> Iterator[Reader]:
+        """Show everything as it is now, however long that takes to read."""
+        self.connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            # Reading all of a large log may take longer than others are allowed to pause.
+            self.connection.execute("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
+            whole = Reader(self.connection, self._schema, whole=True)
+            yield whole
+            for cursor in whole._lists:
+                cursor.close()
+        finally:
+            if not self.connection.closed:
+                self.connection.execute("ROLLBACK")

@@ -1,0 +1,78 @@
+"""What a transition will look at, as far as its fields tell: fetched at once, and locked in one order.
+
+A hint, not a rule: what it misses is fetched when it is asked for, and locked then - or, if another process holds that
+lock, the transaction is made once more with the lock taken from the start. So locks are waited for in one order only,
+and no two processes can wait for each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from settled.core.model import KeyKind
+from settled.core.runs import scope_of_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from settled.core.ask import Ask
+
+
+@dataclass(slots=True)
+class Hints:
+    """What a batch of transitions names."""
+
+    ids: dict[str, None] = field(default_factory=dict)
+    keys: dict[str, None] = field(default_factory=dict)
+    scopes: set[str] = field(default_factory=set)
+    """Scopes whose calls, steps and runs are looked through."""
+
+    def locks(self, journal_id: str) -> set[int]:
+        """Return the numbers of the locks: of scopes, and of keys that others may bring at the same time."""
+        names = [f"scope {scope}" for scope in self.scopes] + [f"key {key}" for key in self.keys]
+        return {number_of(journal_id, name) for name in names}
+
+
+def number_of(journal_id: str, name: str) -> int:
+    """Return the number of an advisory lock; two names that share one only wait for each other needlessly."""
+    digest = blake2b(f"{journal_id} {name}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def hints_of(transitions: Iterable[Any]) -> Hints:
+    """Return what these transitions name."""
+    hints = Hints()
+    for transition in transitions:
+        _note(getattr(transition, "transition", transition), hints)
+    return hints
+
+
+def _note(transition: Any, hints: Hints) -> None:
+    named = (getattr(transition, "operation_id", ""), getattr(transition, "pinned", ""))
+    more = (*getattr(transition, "operation_ids", ()), *(claim[0] for claim in getattr(transition, "claims", ())))
+    hints.ids.update(dict.fromkeys(filter(None, (*named, *more))))
+    ask = getattr(transition, "ask", None)
+    for asked in (ask,) if ask is not None else getattr(transition, "asks", ()):
+        _note_ask(asked, hints)
+    charge = getattr(transition, "charge", None)
+    if charge is not None and ask is not None:
+        hints.scopes.add(scope_of_run(ask.tenant, charge.run_id))
+    run_id = getattr(transition, "run_id", None)
+    if run_id is not None:
+        hints.scopes.add(scope_of_run(transition.tenant, run_id))
+
+
+def _note_ask(ask: Ask, hints: Hints) -> None:
+    entry = ask.entry
+    waited, _ = entry.waiting.get(ask.operation_id, ("", False)) if entry else ("", False)
+    around = ask.scope.removeprefix("call:") if ask.scope.startswith("call:") else ""
+    open_ones = list(entry.open)[:50] if entry else ()
+    hints.ids.update(dict.fromkeys(filter(None, (ask.operation_id, ask.told, waited, around, *open_ones))))
+    if ask.key and ask.kind is not KeyKind.RANDOM:
+        hints.keys[ask.key] = None
+    if ask.scope:
+        hints.scopes.add(ask.scope)
+    if ask.run_id:
+        hints.scopes.add(scope_of_run(ask.tenant, ask.run_id))

@@ -1,0 +1,71 @@
+"""Sealing the log while others write to it.
+
+Rows get their numbers before they are committed, so one with a lower number may come later. A seal covers only rows
+behind which nothing can come: whoever may still bring one had begun when the highest number was read, and has ended.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from settled.journals.audit import seal_over
+from settled.journals.books import SELECT_LOG, read_log
+from settled.journals.postgres.locks import number_of
+from settled.journals.postgres.statements import TRY_LOCK
+
+if TYPE_CHECKING:
+    from settled.core.model import Moment
+    from settled.journals.postgres.books import PostgresBooks
+
+_MOST: Final = 20_000
+"""Rows in one seal, so that none takes long."""
+_NEWEST: Final = "SELECT coalesce(max(id), 0), pg_snapshot_xmax(pg_current_snapshot())::text FROM log"
+_OPEN: Final = (
+    "SELECT count(*) FROM pg_snapshot_xip(pg_current_snapshot()) AS open (id) "
+    "WHERE open.id::text::numeric < ?::text::numeric"
+)
+_UPTO: Final = (
+    "SELECT max(id), count(*) FROM (SELECT id FROM log WHERE id > ? AND id <= ? ORDER BY id LIMIT ?) AS next (id)"
+)
+
+
+class Sealer:
+    """Seals for one process; remembers what it could not seal yet."""
+
+    def __init__(self, journal_id: str) -> None:
+        self._lock = number_of(journal_id, "seal")
+        self._waiting: tuple[int, str] | None = None
+
+    def seal(self, books: PostgresBooks, now: Moment) -> bool:
+        """Chain the heads that are new since the last seal; return whether there were any."""
+        alone = books.look(TRY_LOCK, self._lock).fetchone()
+        if not alone or not alone[0]:
+            return False  # another process is at it
+        upto, covered, previous = books.look(
+            "SELECT upto, covered, text FROM seals ORDER BY upto DESC LIMIT 1"
+        ).fetchone() or (0, 0, "")
+        settled = self._settled(books)
+        if settled <= upto:
+            return False
+        last, rows = books.look(_UPTO, upto, settled, _MOST).fetchone() or (None, 0)
+        if last is None:
+            return False
+        log = books.look(f"{SELECT_LOG} WHERE id > ? AND id <= ? ORDER BY id", upto, last).fetchall()
+        books.write(
+            "INSERT INTO seals (upto, covered, at, text) VALUES (?, ?, ?, ?)",
+            last,
+            covered + rows,
+            now.wall,
+            seal_over(previous, map(read_log, log)),
+        )
+        return True
+
+    def _settled(self, books: PostgresBooks) -> int:
+        """Return the highest number up to which every row that will ever be is there."""
+        newest = books.look(_NEWEST).fetchone() or (0, "0")
+        for candidate in (newest, self._waiting):
+            if candidate is not None and not (books.look(_OPEN, candidate[1]).fetchone() or (1,))[0]:
+                self._waiting = None if candidate is newest else newest
+                return int(candidate[0])
+        self._waiting = self._waiting or newest
+        return 0

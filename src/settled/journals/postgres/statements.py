@@ -1,0 +1,55 @@
+"""Statements of PostgreSQL's own, and the shared ones in its tongue.
+
+A change that was decided on a record that has changed since must not be committed. The fence is the number of its last
+log row and its lease, both as the rule saw them; where the fence fails the statement itself fails, so that a commit
+that travels behind it becomes a rollback, and no answer has to be waited for in between.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from settled.journals.books import SELECT_CALL
+from settled.journals.rows import CHANGING, COLUMNS
+
+TABLES: Final = ("meta", "clock", "calls", "log", "steps", "runs", "turns", "outbox", "breakers", "seals", "forgotten")
+_TABLE: Final = re.compile(rf"\b(FROM|INTO|UPDATE|ON) ({'|'.join(TABLES)})\b")
+_INDEX: Final = re.compile(r"\s+INDEXED BY \w+")  # PostgreSQL's planner is asked by settings instead
+
+_LOG: Final = "no, at, event, state, epoch, attempt, detail, digest, head"
+_NINE: Final = ", ".join("?" * 9)
+_PLACES: Final = ", ".join("?" * len(COLUMNS))
+_CHANGES: Final = ", ".join(f"{name} = ?" for name in CHANGING)
+_FENCE: Final = "operation_id = ? AND log_no = ? AND lease_mono = ?"
+
+# The log's id is drawn after the row of ``calls`` is written, and so after the transaction has its number: see seal.py.
+INSERT: Final = (
+    f"WITH one AS (INSERT INTO calls ({', '.join(COLUMNS)}) VALUES ({_PLACES}) RETURNING operation_id) "  # noqa: S608 - made of constants
+    f"INSERT INTO log (operation_id, {_LOG}) SELECT one.operation_id, {_NINE} FROM one RETURNING id"
+)
+# A fence that fails leaves no operation_id, which the log refuses (23502).
+UPDATE: Final = (
+    f"WITH one AS (UPDATE calls SET {_CHANGES} WHERE {_FENCE} RETURNING operation_id) "  # noqa: S608 - made of constants
+    f"INSERT INTO log (operation_id, {_LOG}) "
+    f"SELECT one.operation_id, {_NINE} FROM (VALUES (1)) AS always (there) LEFT JOIN one ON true RETURNING id"
+)
+PROLONG: Final = (
+    "WITH one AS (UPDATE calls SET lease_wall = ?, lease_boot = ?, lease_mono = ? "  # noqa: S608 - made of constants
+    f"WHERE {_FENCE} RETURNING 1) SELECT 1 / count(*) FROM one"
+)
+PREFETCH: Final = f"{SELECT_CALL} WHERE operation_id = ANY (?) OR key = ANY (?)"
+LOCK: Final = "SELECT pg_advisory_xact_lock(number) FROM unnest(?::bigint[]) AS number"
+TRY_LOCK: Final = "SELECT pg_try_advisory_xact_lock(?::bigint)"
+BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+
+
+@lru_cache(maxsize=512)
+def in_schema(statement: str, schema: str, *, numbered: bool = False) -> str:
+    """Return a statement with its tables named in full and its places as psycopg writes them, or ``numbered``."""
+    named = _TABLE.sub(rf'\1 "{schema}".\2', _INDEX.sub("", statement))
+    if not numbered:
+        return named.replace("%", "%%").replace("?", "%s")
+    first, *rest = named.split("?")
+    return first + "".join(f"${number}{piece}" for number, piece in enumerate(rest, 1))

@@ -1,0 +1,170 @@
+"""One batch of transitions as one transaction: each member ends alone, and nobody is told before the commit."""
+
+from __future__ import annotations
+
+import time
+from random import uniform
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+
+from settled.errors import JournalError
+from settled.journals.postgres.books import PostgresBooks
+from settled.journals.postgres.clock import ASK, SET
+from settled.journals.postgres.locks import hints_of
+from settled.journals.postgres.statements import BEGIN, LOCK
+from settled.journals.postgres.trouble import Conflict, again, away, explained, worth_waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from settled.core.model import Moment
+    from settled.journals.commit import Member
+    from settled.journals.postgres.clock import ServerClock
+    from settled.journals.postgres.connections import Connections
+    from settled.journals.postgres.line import Line
+
+_MOST_TOGETHER: Final = 3
+"""Conflicts after which the members of a batch go on one by one."""
+
+
+class Transactions:
+    """Performs batches on the connection that writes.
+
+    A transaction that met a conflict, or lost its connection - before, during or after its commit -, is made once
+    more: each transition recognises its own repetition, so one whose commit was not answered is looked up that way.
+    """
+
+    def __init__(self, connections: Connections, clock: ServerClock, given: Callable[[], Moment] | None) -> None:
+        self._connections = connections
+        self._clock = clock
+        self._given = given
+
+    def run(self, batch: Sequence[Member]) -> None:
+        """Perform a batch; every member gets its reply or its error. Raises only what interrupts the thread."""
+        groups = [list(batch)]
+        while groups:
+            group = groups.pop(0)
+            try:
+                trouble = self._patiently(group)
+            except BaseException:
+                self._connections.drop_line()
+                raise
+            if trouble is None:
+                continue
+            if len(group) > 1 and not _concerns_all(trouble):
+                groups[:0] = [[member] for member in group]  # whose it is shows when each goes alone
+                continue
+            for member in group:
+                member.fail(_told(trouble, self._connections.address.shown))
+
+    def _patiently(self, group: list[Member]) -> Exception | None:
+        """Make the transaction until it is done; return what stands against it."""
+        deadline = time.monotonic() + self._connections.patience
+        locks: set[int] = set()
+        conflicts = 0
+        while True:
+            trouble = self._once(group, locks)
+            if trouble is None or not _worth_repeating(trouble):
+                return trouble
+            if isinstance(trouble, Conflict) and trouble.lock is not None:
+                locks.add(trouble.lock)
+            conflicts += not _concerns_all(trouble)
+            if time.monotonic() >= deadline or (conflicts >= _MOST_TOGETHER and len(group) > 1):
+                return trouble
+            time.sleep(uniform(0, 0.002 if conflicts else 0.05))  # noqa: S311 - spreads those that wait; no secret
+
+    def _once(self, group: list[Member], locks: set[int]) -> Exception | None:
+        """Make the transaction once; return what went wrong, after which nothing of it stands - or all of it does."""
+        line: Line | None = None
+        try:
+            line = self._connections.line()
+            self._perform(line, group, locks)
+        except Conflict as conflict:
+            self._roll_back(line)
+            return conflict
+        except psycopg.Error as fault:
+            self._roll_back(line)
+            return fault
+        except JournalError as fault:
+            self._roll_back(line)
+            return fault
+        return None
+
+    def _perform(self, line: Line, group: list[Member], locks: set[int]) -> None:
+        line.send(BEGIN)
+        hints = hints_of(member.transition for member in group)
+        held = hints.locks(self._connections.identity.journal_id) | locks
+        if held:
+            line.send(LOCK, (sorted(held),))
+        before = self._clock.mono()
+        asked = line.send(ASK) if self._given is None else None
+        books = PostgresBooks(line, self._connections.identity.journal_id, held)
+        books.prefetch(list(hints.ids), list(hints.keys))
+        record: Sequence[Any] | None = None
+        if asked is None:
+            assert self._given is not None  # noqa: S101 - for the type checker: one of the two there is
+            now = self._given()
+        else:
+            reading = self._clock.read(asked.fetchone() or (), before, self._clock.mono())
+            now, record = reading.moment, reading.record
+        for member in group:
+            _apply(member, books, now)
+        self._end(line, books, record)
+
+    def _end(self, line: Line, books: PostgresBooks, record: Sequence[Any] | None) -> None:
+        if record is not None:
+            line.send(SET, record)  # at the end: others wait for this row no longer than the commit takes
+        if record is None and not books.changed:
+            line.send("COMMIT")  # only read: there is nothing to make durable
+            line.settle()
+            return
+        ended = line.send("COMMIT")
+        line.settle()
+        if ended.command != "COMMIT":
+            raise Conflict
+        if books.log_row is not None:
+            row = books.log_row.fetchone()
+            identity = self._connections.identity
+            identity.seen = max(identity.seen, int(row[0]) if row else 0)
+
+    def _roll_back(self, line: Line | None) -> None:
+        if line is not None and (line.connection.closed or not line.roll_back()):
+            self._connections.drop_line()
+
+
+def _apply(member: Member, books: PostgresBooks, now: Moment) -> None:
+    member.reply, member.error = None, None
+    try:
+        member.reply = member.transition.apply(books, now)
+    except (psycopg.Error, Conflict):
+        raise  # the transaction is over
+    except Exception as error:  # noqa: BLE001 - the rule's own; its caller gets it, the others go on
+        books.undo()
+        member.fail(error)
+    else:
+        books.keep()
+
+
+def _worth_repeating(trouble: Exception) -> bool:
+    if isinstance(trouble, psycopg.Error):
+        return again(trouble) or worth_waiting(trouble)
+    return isinstance(trouble, Conflict)
+
+
+def _concerns_all(trouble: Exception) -> bool:
+    """Whether it has nothing to do with what the members wrote."""
+    return isinstance(trouble, JournalError) or (isinstance(trouble, psycopg.Error) and away(trouble))
+
+
+def _told(trouble: Exception, shown: str) -> JournalError:
+    """Return an error for one member; each waiting thread raises one of its own."""
+    if isinstance(trouble, JournalError):
+        error = JournalError(*trouble.args)
+        error.__cause__ = trouble.__cause__
+        return error
+    lost = isinstance(trouble, psycopg.Error) and away(trouble)
+    return explained(trouble, shown, doing="it is not known to be recorded; perform again" if lost else NOTHING)
+
+
+NOTHING: Final = "nothing was recorded"

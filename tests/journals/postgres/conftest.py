@@ -1,0 +1,39 @@
+"""One server for the session; a schema of its own for each test."""
+
+import itertools
+
+import pytest
+
+from settled.journals.postgres import PostgresJournal
+from tests.servers.postgres import PostgresServer
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A server. Where it cannot be started every test that asks for it fails."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def schema_name():
+    return f"test_{next(_numbers)}"
+
+
+@pytest.fixture
+def open_journal(postgres, schema_name, tmp_path):
+    """Open the test's journal, as often as it likes; all are closed in the end."""
+    opened = []
+
+    def open_one(**options):
+        journal = PostgresJournal(postgres.url(), **{"schema": schema_name, "spill": tmp_path / "spill", **options})
+        opened.append(journal)
+        return journal
+
+    yield open_one
+    for journal in opened:
+        journal.close()
+    with postgres.connect() as connection:
+        connection.execute(f'DROP SCHEMA IF EXISTS "{schema_name}" CASCADE')

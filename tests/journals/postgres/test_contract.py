@@ -1,0 +1,11 @@
+"""PostgreSQL keeps the contract."""
+
+import pytest
+
+from settled.testing.contract import JournalContract
+
+
+class TestPostgres(JournalContract):
+    @pytest.fixture
+    def journal(self, open_journal):
+        return open_journal(clock=self.clock)

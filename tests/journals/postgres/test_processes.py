@@ -1,0 +1,289 @@
+"""Several processes, and a server that dies: one executes, nobody hangs, nothing that was told is lost."""
+
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from settled.core.ask import Begun
+from settled.core.claim import Claim
+from settled.core.late import Evidence
+from settled.core.model import KeyKind
+from settled.core.progress import End, Renew
+from settled.core.runs import EnterRun
+from settled.errors import JournalError
+from settled.journals.postgres import PostgresJournal
+from settled.journals.postgres.line import Line
+from settled.journals.postgres.transactions import Transactions
+from settled.ports import CallQuery
+from settled.testing.records import begun, ended, make_ask, scoped, unknown_call
+from tests.journals.support import ENVIRONMENT, forked
+from tests.servers.postgres import PostgresServer
+
+CLAIMER = """
+import sys
+from settled import host
+from settled.core.ask import Begun
+from settled.core.claim import Claim
+from settled.core.progress import End
+from settled.journals.postgres import PostgresJournal
+from settled.testing.records import make_ask
+
+url, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+journal = PostgresJournal(url, patience=60)
+print("ready", flush=True)
+sys.stdin.readline()
+for i in range(rounds):
+    ask = make_ask(key=f"pay:{i}", fingerprint=f"1:{i}", operation_id=f"op_{i}_{name}", owner=host.this_process())
+    reply = journal.perform(Claim(ask))
+    if isinstance(reply, Begun):
+        journal.perform(End(reply.call.operation_id, 1, 1, None, name.encode()))
+        print("begun", i, flush=True)
+journal.close()
+"""
+
+JOINED = """
+import sys
+from settled.core.ask import Begun
+from settled.core.claim import Claim
+from settled.core.entry import Entry
+from settled.journals.postgres import PostgresJournal
+from settled.testing.records import scoped
+
+url, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+journal = PostgresJournal(url, patience=60)
+print("ready", flush=True)
+sys.stdin.readline()
+entry, same = Entry(1), dict(identity="same", words="same", fingerprint="1")
+for i in range(rounds):
+    ask = scoped(journal, "shared", entry, operation_id=f"op_{i}_{name}", **same)
+    reply = journal.perform(Claim(ask))
+    assert isinstance(reply, Begun), reply
+    print("begun", reply.call.n, flush=True)
+journal.close()
+"""
+
+WRITER = """
+import sys, threading
+from settled import host
+from settled.core.claim import Claim
+from settled.journals.postgres import PostgresJournal
+from settled.testing.records import make_ask
+
+journal = PostgresJournal(sys.argv[1], patience=60)
+lock = threading.Lock()
+
+def work(name):
+    for i in range(10**6):
+        number = f"{sys.argv[2]}_{name}_{i}"
+        ask = make_ask(key=number, operation_id=f"op_{number}", owner=host.this_process())
+        journal.perform(Claim(ask))
+        with lock:  # told: from here on it must be there whatever happens
+            sys.stdout.write(ask.operation_id + "\\n")
+            sys.stdout.flush()
+
+for name in range(8):
+    threading.Thread(target=work, args=(name,), daemon=True).start()
+threading.Event().wait()
+"""
+
+
+def start(program, *arguments):
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def url(postgres, schema_name, tmp_path):
+    return postgres.url(schema=schema_name, spill=tmp_path / "spill")
+
+
+def together(program, url, rounds):
+    """Let eight processes do the same at once; return the words that each has said."""
+    children = [start(program, url, name, rounds) for name in range(8)]
+    for child in children:
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    said = [child.communicate(timeout=120)[0].split() for child in children]
+    assert [child.returncode for child in children] == [0] * 8
+    return said
+
+
+def test_of_8_processes_one_begins_each_call(open_journal, url):
+    said = together(CLAIMER, url, 25)
+    assert sum(words.count("begun") for words in said) == 25
+    journal = open_journal()
+    assert journal.count() == {"succeeded": 25}
+    assert journal.verify().ok
+
+
+def test_8_processes_in_one_run_are_counted_one_after_the_other(open_journal, url):
+    """Each asks for another like call: a number given twice would be one call for two."""
+    journal = open_journal()
+    journal.perform(EnterRun("shared", "acme"))
+    said = together(JOINED, url, 10)
+    numbers = sorted(int(word) for words in said for word in words if word.isdigit())
+    assert numbers == list(range(1, 81))
+    assert journal.verify().ok
+
+
+def test_what_is_decided_on_a_record_that_changed_meanwhile_is_decided_again(open_journal, monkeypatch):
+    """Between the reads and the writes of one process another one comes, as often as not."""
+    mine, other = open_journal(), open_journal()
+    end = Transactions._end
+    owed = []
+
+    def interrupted(self, line, books, record):
+        while owed:
+            owed.pop()()
+        end(self, line, books, record)
+
+    monkeypatch.setattr(Transactions, "_end", interrupted)
+    call = begun(mine, make_ask())
+    owed.append(lambda: ended(other, call, result=b"1"))
+    assert mine.perform(Evidence(call.operation_id, 1, None, b"2")).result == b"1"
+    held = begun(mine, make_ask())
+    owed.append(lambda: other.perform(Renew([(held.operation_id, 1, 500.0)])))
+    noted = mine.perform(Evidence(held.operation_id, 1, None))
+    assert noted.lease == mine.get(held.operation_id).lease
+    assert mine.get(held.operation_id).lease.since(held.lease) > 400
+    ask = make_ask()
+    owed.append(lambda: begun(other, replace(ask, operation_id="op_first")))
+    assert mine.perform(Claim(replace(ask, key="", kind=KeyKind.RANDOM, operation_id="op_x")))
+    assert mine.verify().ok
+
+
+def test_one_poisoned_member_fails_alone(open_journal):
+    """A text that PostgreSQL cannot index, in one commit with others."""
+    journal, outcomes, barrier = open_journal(), {}, threading.Barrier(9)
+    long = "".join(map(chr, range(1000, 5000)))
+
+    def work(i):
+        barrier.wait()
+        try:
+            outcomes[i] = begun(journal, make_ask(**({"key": long} if i == 4 else {})))
+        except JournalError as error:
+            outcomes[i] = error
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    journal._commit.hold(5)
+    for thread in threads:
+        thread.start()
+    barrier.wait()
+    while len(journal._commit._queue) < 8:
+        pass
+    journal._commit.let_go()
+    for thread in threads:
+        thread.join(60)
+    assert "too long" in str(outcomes.pop(4))
+    assert [journal.get(call.operation_id) for call in outcomes.values()] == list(outcomes.values())
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_the_connection_is_lost_at_the_commit(open_journal, moment, monkeypatch):
+    """Whether it took effect is looked up, not guessed; the caller hears nothing of it."""
+    journal = open_journal()
+    settle, broken = Line.settle, []
+
+    def cut(self):
+        if not broken and moment == "before":
+            broken.append(self.close())
+        settle(self)
+        if not broken:
+            broken.append(self.close())
+            raise psycopg.OperationalError("the answer was lost")
+
+    ask = make_ask()
+    monkeypatch.setattr(Line, "settle", cut)
+    call = begun(journal, ask)
+    assert broken
+    monkeypatch.undo()
+    assert journal.get(call.operation_id) == call
+    assert len(journal.log(call.operation_id)) == 1
+    assert isinstance(journal.perform(Claim(ask)), Begun)
+
+
+def test_what_was_told_survives_when_the_server_is_killed(tmp_path):
+    """SIGKILL and an orderly restart, in mid-load of two processes, which go on as soon as it is back."""
+    with PostgresServer() as server:
+        url = server.url(spill=tmp_path / "spill")
+        children = [start(WRITER, url, name) for name in range(2)]
+        told = []
+        for end in (server.kill, server.stop, server.kill):
+            told += [child.stdout.readline().strip() for child in children for _ in range(60)]
+            end()
+            server.start()
+        told += [child.stdout.readline().strip() for child in children for _ in range(200)]
+        for child in children:
+            child.kill()
+            told += child.stdout.read().split("\n")[:-1]
+            child.wait(30)
+            child.stdin.close()
+            child.stdout.close()
+        journal = PostgresJournal(url)
+        there = {call.operation_id for call in journal.find(CallQuery(limit=10**6))}
+        assert [op for op in told if op not in there] == []
+        assert len(there) <= len(told) + 2 * 8, "at most what was in the last commits, untold"
+        assert journal.verify().ok
+        journal.close()
+
+
+def test_a_server_that_stays_away_fails_closed(tmp_path):
+    with PostgresServer() as server:
+        journal = PostgresJournal(server.url(), spill=tmp_path / "spill", patience=0.3)
+        call = unknown_call(journal)
+        server.kill()
+        with pytest.raises(JournalError, match=r"perform again.*cannot be reached"):
+            begun(journal, make_ask())
+        with pytest.raises(JournalError, match="cannot be read"):
+            journal.get(call.operation_id)
+        assert journal.now().mono >= call.changed.mono
+        server.start()
+        assert journal.get(call.operation_id) == call
+        begun(journal, make_ask())
+        journal.close()
+
+
+def test_children_of_an_open_journal(open_journal):
+    """They share nothing with their parent, who goes on."""
+    journal = open_journal()
+    asks = [make_ask() for _ in range(4)]
+    begun(journal, make_ask())
+    journal.get("op_none")
+    pids = []
+    for ask in asks:
+        pid = forked()
+        if not pid:
+            code = 1
+            try:
+                call = begun(journal, ask)
+                journal.perform(End(call.operation_id, 1, 1, None, b"child"))
+                assert journal.get(call.operation_id).result == b"child"
+                journal.close()
+                code = 0
+            finally:
+                os._exit(code)
+        pids.append(pid)
+        ended(journal, begun(journal, make_ask()))
+    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids] == [0] * 4
+    assert [journal.get(ask.operation_id).result for ask in asks] == [b"child"] * 4
+    entry = journal.perform(EnterRun("after", "acme"))
+    begun(journal, scoped(journal, "after", entry))
+
+
+def test_a_result_of_5_megabytes_and_texts_that_postgresql_does_not_take(open_journal):
+    journal = open_journal()
+    result = bytes(range(256)) * 20_480
+    call = ended(journal, begun(journal, make_ask(arguments=result)), result=result)
+    assert journal.get(call.operation_id) == call
+    for text in ("\0", "\x1a", "\x1a0000", "\ud83d", "\\u0000", "\ud83d\ude00", "😀", "e\u0301", "é"):
+        begun(journal, make_ask(key=text))
+    nan = End(begun(journal, make_ask()).operation_id, 1, 1, None, b"1", reason="NaN", park=float("nan"))
+    assert journal.perform(nan).result == b"1"
+    assert journal.verify().ok
