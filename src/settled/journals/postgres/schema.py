@@ -108,6 +108,11 @@ STEPS: tuple[Step, ...] = (
                 "PRIMARY KEY (tenant, run_id, turn, entry))"
             ),
             (
+                f"CREATE TABLE owed (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tenant {_TEXT}, "
+                f"tool {_TEXT}, fingerprint {_TEXT}, operation_id {_TEXT} UNIQUE)"
+            ),
+            "CREATE INDEX owed_alike ON owed (tenant, tool, fingerprint)",
+            (
                 f"CREATE TABLE outbox (alert_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, kind {_TEXT}, "
                 f"operation_id {_TEXT}, at double precision NOT NULL)"
             ),

@@ -14,7 +14,9 @@ from typing import Final
 from settled.journals.books import SELECT_CALL
 from settled.journals.rows import CHANGING, COLUMNS
 
-TABLES: Final = ("meta", "clock", "calls", "log", "steps", "runs", "turns", "outbox", "breakers", "seals", "forgotten")
+TABLES: Final = (
+    *("meta", "clock", "calls", "log", "steps", "runs", "turns", "owed", "outbox", "breakers", "seals", "forgotten"),
+)
 _TABLE: Final = re.compile(rf"\b(FROM|INTO|UPDATE|ON) ({'|'.join(TABLES)})\b")
 _INDEX: Final = re.compile(r"\s+INDEXED BY \w+")  # PostgreSQL's planner is asked by settings instead
 
