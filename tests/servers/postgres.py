@@ -44,7 +44,8 @@ class PostgresServer:
 
     def __exit__(self, *_):
         if self._process is not None and self._process.poll() is None:
-            self.stop()
+            self._process.send_signal(signal.SIGQUIT)  # at once: what it holds is thrown away
+            self._process.wait(PATIENCE)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property

@@ -1,17 +1,23 @@
-"""The SQLite journal with a fuse before, inside and after each transition."""
+"""A journal with a fuse before, inside and after each transition."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from settled.journals.sqlite import SqliteJournal
+from settled.journals.stored import StoredJournal
 from settled.testing.kill.fuse import channel_here
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from settled.core.books import Books, Transition
     from settled.core.model import Moment
+    from settled.ports import Journal
     from settled.testing.kill.fuse import Fuse
+    from settled.testing.kill.plan import Plan
 
 R = TypeVar("R")
 
@@ -38,12 +44,10 @@ class Fused:
         return reply
 
 
-class FusedJournal(SqliteJournal):
+class Fusing(StoredJournal):
     """Every transition crosses three boundaries, whichever transitions there are."""
 
-    def __init__(self, path: str, fuse: Fuse, **options: Any) -> None:
-        self._fuse = fuse
-        super().__init__(path, **options)
+    _fuse: Fuse
 
     def perform(self, transition: Transition[R]) -> R:
         """Perform it between two boundaries."""
@@ -60,3 +64,24 @@ class FusedJournal(SqliteJournal):
         reply: R = await super().aperform(fused)
         self._fuse.cross(f"after {fused.name}")
         return reply
+
+
+class FusedJournal(Fusing, SqliteJournal):
+    """In a file."""
+
+    def __init__(self, path: str, fuse: Fuse, **options: Any) -> None:
+        self._fuse = fuse
+        super().__init__(path, **options)
+
+
+def fused(plan: Plan, fuse: Fuse, clock: Callable[[], Moment]) -> Journal:
+    """Open the journal of a plan: the file in its folder, or what lies in PostgreSQL in its folder's place."""
+    if not plan.journal:
+        return FusedJournal(str(plan.home / "agent.db"), fuse, clock=clock)
+    from settled.journals.postgres import PostgresJournal  # noqa: PLC0415 - an extra, loaded only when it is used
+
+    class FusedPostgres(Fusing, PostgresJournal):
+        _fuse = fuse
+
+    schema = f"kill_{sha256(plan.folder.encode()).hexdigest()[:16]}"
+    return FusedPostgres(plan.journal, schema=schema, spill=plan.home / "spill", clock=clock)

@@ -10,7 +10,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One life of one process on one journal; everything lies in ``folder``."""
+    """One life of one process on one journal; everything lies in ``folder``, but for a journal in a database."""
 
     folder: str
     script: str
@@ -29,6 +29,8 @@ class Plan:
     """Seconds to wait for another owner's answer."""
     lease: float = 30.0
     """Seconds."""
+    journal: str = ""
+    """The address of a PostgreSQL server, where the journal is to be there; each folder has a schema of its own."""
     elsewhere: bool = False
     """Name the process as one of another machine would be: nobody here can see whether it lives."""
 

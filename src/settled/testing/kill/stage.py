@@ -11,7 +11,7 @@ import settled
 from settled import host
 from settled.core.values import replace
 from settled.testing.kill.fuse import Fuse
-from settled.testing.kill.journal import FusedJournal
+from settled.testing.kill.journal import fused
 from settled.testing.kill.ledger import Ledger, append
 from settled.testing.kill.service import Action, Service, declare
 
@@ -44,7 +44,7 @@ class Stage:
         self.plan, self.fuse, self.in_run = plan, fuse or Fuse(), script.in_run
         self.ledger = Ledger(plan.home / "ledger")
         self.service = Service(self.ledger, plan.home, self.fuse)
-        self.journal = FusedJournal(str(plan.home / "agent.db"), self.fuse, clock=self._clock)
+        self.journal = fused(plan, self.fuse, self._clock)
         self.guard = settled.Guard(self.journal, lease=plan.lease)
         declare(self.guard, self.service, {action.tool for action in script.actions}, is_async=plan.is_async)
 
