@@ -1,5 +1,6 @@
 """Several processes, and a server that dies: one executes, nobody hangs, nothing that was told is lost."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -14,13 +15,14 @@ from settled.core.claim import Claim
 from settled.core.late import Evidence
 from settled.core.model import KeyKind
 from settled.core.progress import End, Renew
-from settled.core.runs import EnterRun
+from settled.core.runs import EnterRun, scope_of_run
 from settled.errors import JournalError
+from settled.journals.memory import MemoryJournal
 from settled.journals.postgres import PostgresJournal
 from settled.journals.postgres.line import Line
 from settled.journals.postgres.transactions import Transactions
 from settled.ports import CallQuery
-from settled.testing.records import begun, ended, make_ask, scoped, unknown_call
+from settled.testing.records import FakeClock, begun, ended, make_ask, scoped, unknown_call
 from tests.journals.support import ENVIRONMENT, forked
 from tests.servers.postgres import PostgresServer
 
@@ -183,6 +185,28 @@ def test_one_poisoned_member_fails_alone(open_journal):
         thread.join(60)
     assert "too long" in str(outcomes.pop(4))
     assert [journal.get(call.operation_id) for call in outcomes.values()] == list(outcomes.values())
+
+
+def test_members_of_one_commit_see_each_other(open_journal):
+    """Like calls of one run, with the same steps or others, as if each had come alone."""
+    clock = FakeClock()
+    journal, model = open_journal(clock=clock), MemoryJournal(clock)
+    first = [EnterRun("busy", "acme", turn="t"), EnterRun("busy", "acme", turn="t")]
+    entries = [[where.perform(entry) for entry in first][-1] for where in (journal, model)]
+    asks = [make_ask(identity=f"i{i % 2}", step=f"s{i % 3}", operation_id=f"op_{i}") for i in range(12)]
+    more = {"kind": KeyKind.SCOPED, "key": "", "scope": scope_of_run("acme", "busy"), "run_id": "busy", "run_entry": 2}
+    ours, theirs = ([Claim(replace(ask, **more, entry=entry)) for ask in asks] for entry in entries)
+
+    async def at_once():
+        assert journal._commit.hold(5)
+        tasks = [asyncio.create_task(journal.aperform(claim)) for claim in ours]
+        await asyncio.sleep(0)
+        journal._commit.let_go()
+        return await asyncio.gather(*tasks)
+
+    assert asyncio.run(at_once()) == [model.perform(claim) for claim in theirs]
+    everything = CallQuery(limit=100)
+    assert journal.find(everything) == model.find(everything)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from settled.core.runs import scope_of_run
-from settled.journals.books import BY_ID, BY_KEY, TableBooks, log_values, read_call
+from settled.journals.books import BY_ID, BY_KEY, BY_STEP, LAST_N, RUN, TableBooks, log_values, read_call
 from settled.journals.postgres.locks import number_of
 from settled.journals.postgres.statements import INSERT, PREFETCH, PROLONG, TRY_LOCK, UPDATE
 from settled.journals.postgres.trouble import Conflict
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from settled.core.books import RunRecord
     from settled.core.call import Call, LogRow
     from settled.journals.postgres.line import Answer, Line
+    from settled.journals.postgres.locks import Hints
 
 
 class PostgresBooks(TableBooks):
@@ -39,6 +40,8 @@ class PostgresBooks(TableBooks):
         self._keys: dict[str, str | None] = {}
         self._steps: dict[tuple[str, str], str | None] = {}
         self._fetching: tuple[Answer, Sequence[str], Sequence[str]] | None = None
+        self._foreseen: dict[tuple[str, tuple[Any, ...]], Answer] = {}
+        """Look-ups that were sent ahead, and that nothing written since has changed."""
         self._held_back: list[tuple[str, Sequence[Any]]] = []
         self._in_savepoint = False
         self._take_back: list[Callable[[], object]] = []
@@ -75,6 +78,9 @@ class PostgresBooks(TableBooks):
 
     def look(self, statement: str, *values: Any) -> Answer:
         """Execute a statement that only reads, behind all that was written."""
+        foreseen = self._foreseen.pop((statement, values), None)
+        if foreseen is not None:
+            return foreseen
         if self._held_back:
             if not self._in_savepoint:
                 self.line.send("SAVEPOINT member")
@@ -99,10 +105,25 @@ class PostgresBooks(TableBooks):
 
     # --- calls ---
 
-    def prefetch(self, ids: Sequence[str], keys: Sequence[str]) -> None:
-        """Ask for calls that will be looked up."""
+    def prefetch(self, hints: Hints) -> None:
+        """Ask for what will be looked up."""
+        ids, keys = list(hints.ids), list(hints.keys)
         if ids or keys:
-            self._fetching = self.line.send(PREFETCH, (list(ids), list(keys))), ids, keys
+            self._fetching = self.line.send(PREFETCH, (ids, keys)), ids, keys
+        for statement, values in hints.look_ups:
+            self._foreseen[statement, values] = self.line.send(statement, values)
+
+    def _changes(self, call: Call) -> None:
+        """Forget what was sent ahead and does not yet know this change of a call."""
+        about = [
+            (statement, values)
+            for statement, values in self._foreseen
+            if statement not in (RUN, BY_STEP)
+            and values[0] == call.scope
+            and not (statement == LAST_N and values[3] != call.identity)
+        ]
+        for look_up in about:
+            del self._foreseen[look_up]
 
     def _fetch(self) -> None:
         if self._fetching is None:
@@ -157,11 +178,13 @@ class PostgresBooks(TableBooks):
             fence = (operation_id, before.log_no, before.lease.mono)
             self.write(UPDATE, *changing(call), *fence, *log_values(row)[1:])
         self._now_stands(operation_id, call, call.key)
+        self._changes(call)
 
     def prolong(self, call: Call) -> None:
         """Keep a longer lease; no log row, since no state changes."""
         before = self._calls.get(call.operation_id) or call
         lease = call.lease
+        self._changes(call)
         fence = (call.operation_id, before.log_no, before.lease.mono)
         self.write(PROLONG, lease.wall, lease.boot, lease.mono, *fence)
         self._now_stands(call.operation_id, call, call.key)
@@ -169,6 +192,7 @@ class PostgresBooks(TableBooks):
     def forget(self, call: Call) -> None:
         """Remove a call that nothing can ask for any more; its log stays."""
         super().forget(call)
+        self._changes(call)
         self._now_stands(call.operation_id, None, call.key)
 
     def _now_stands(self, operation_id: str, call: Call | None, key: str) -> None:
@@ -219,6 +243,7 @@ class PostgresBooks(TableBooks):
     def put_step(self, scope: str, step: str, operation_id: str) -> None:
         """Let a step stand for a call; the first one wins."""
         if self.by_step(scope, step) is None:
+            self._foreseen.pop((BY_STEP, (scope, step)), None)
             super().put_step(scope, step, operation_id)
             self._steps[scope, step] = operation_id
             self._take_back.append(lambda: self._steps.update({(scope, step): None}))
@@ -231,6 +256,7 @@ class PostgresBooks(TableBooks):
     def put_run(self, run: RunRecord) -> None:
         """Keep the record of a run."""
         self._hold(f"scope {scope_of_run(run.tenant, run.run_id)}")
+        self._foreseen.pop((RUN, (run.tenant, run.run_id)), None)
         super().put_run(run)
 
     def turn(self, tenant: str, run_id: str, turn: str) -> Sequence[int]:

@@ -14,7 +14,7 @@ import psycopg
 from settled.errors import JournalError
 from settled.journals.postgres import schema
 from settled.journals.postgres.connect import Reader, connect, leave_to_parent
-from settled.journals.postgres.line import Line
+from settled.journals.postgres.line import HANGS, Line
 from settled.journals.postgres.statements import in_schema
 from settled.journals.postgres.trouble import explained, worth_waiting
 
@@ -80,7 +80,7 @@ class Connections:
         except BaseException:
             connection.close()
             raise
-        self._line = Line(connection, self.address.schema)
+        self._line = self._line_over(connection)
         return version
 
     def _prepare(self, connection: Connection, mark: Mark | None, *, required: bool, any_step: bool) -> int:
@@ -148,8 +148,11 @@ class Connections:
         if self._line is not None and self._line.connection.closed:
             self.drop_line()
         if self._line is None:
-            self._line = Line(self._another(), self.address.schema)
+            self._line = self._line_over(self._another())
         return self._line
+
+    def _line_over(self, connection: Connection) -> Line:
+        return Line(connection, self.address.schema, hangs=HANGS + self.patience)  # it may wait that long for a lock
 
     def drop_line(self) -> None:
         """Close the line that writes; the next transaction opens another."""
@@ -160,24 +163,25 @@ class Connections:
     # --- those that look ---
 
     @contextmanager
-    def reader(self) -> Iterator[Reader]:
-        """Lend a connection that only looks, waiting for one where all are lent.
+    def reader(self, *, patient: bool = True) -> Iterator[Reader]:
+        """Lend a connection that only looks; ``patient``: waiting for one where all are lent, or the server is away.
 
         Raises:
             JournalError: None can be had, or the server ended it.
         """
-        self._enter()
+        patience = self.patience if patient else 0.0
+        self._enter(patience)
         connection: Connection | None = None
         try:
-            connection = self._ready()
+            connection = self._ready(patience)
             yield Reader(connection, self.address.schema)
         except psycopg.Error as fault:
             raise explained(fault, self.address.shown, doing="it cannot be read") from fault
         finally:
             self._leave(connection)
 
-    def _enter(self) -> None:
-        deadline = time.monotonic() + self.patience
+    def _enter(self, patience: float) -> None:
+        deadline = time.monotonic() + patience
         with self._free:
             while self._lent >= self._pool and not self._closed:
                 if not self._free.wait(deadline - time.monotonic()):
@@ -198,20 +202,20 @@ class Connections:
                     self._idle.append(connection)
             self._free.notify()
 
-    def _ready(self) -> Connection:
+    def _ready(self, patience: float) -> Connection:
         """Return a connection that answers: the server may have been restarted since it was used."""
         while True:
             with self._free:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
-                return self._patiently()
+                return self._patiently(patience)
             with suppress(psycopg.Error):
                 connection.execute("SELECT 1")
                 return connection
             connection.close()
 
-    def _patiently(self) -> Connection:
-        deadline = time.monotonic() + self.patience
+    def _patiently(self, patience: float) -> Connection:
+        deadline = time.monotonic() + patience
         while True:
             try:
                 return self._another()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.errors import JournalError
@@ -98,9 +99,9 @@ class PostgresJournal(StoredJournal):
         return self._connections.identity.journal_id
 
     def now(self) -> Moment:
-        """Read the journal's clock; where the server is away, return the last reading.
+        """Read the journal's clock; where the server is away, its steady clock stands still.
 
-        That is too early, never too late, and so ends no wait.
+        So it is too early, never too late, and ends no wait.
         """
         if self._given is not None:
             return self._given()
@@ -108,14 +109,15 @@ class PostgresJournal(StoredJournal):
         if clock.last is not None and clock.mono() - clock.last_at < _YOUNG:
             return clock.last
         try:
-            with self._reading() as look:
+            self._mind_forks()
+            with self._connections.reader(patient=False) as look:
                 before = clock.mono()
                 row = look.execute(ASK).fetchone()
                 return clock.read(row, before, clock.mono()).moment
         except JournalError:
             if clock.last is None:
                 raise
-            return clock.last
+            return replace(clock.last, wall=clock.last.wall + clock.mono() - clock.last_at)
 
     @contextmanager
     def _reading(self) -> Iterator[Reader]:

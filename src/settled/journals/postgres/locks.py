@@ -1,4 +1,4 @@
-"""What a transition will look at, as far as its fields tell: fetched at once, and locked in one order.
+"""What a transition will look at, as far as its fields tell: locked in one order, and asked for at once.
 
 A hint, not a rule: what it misses is fetched when it is asked for, and locked then - or, if another process holds that
 lock, the transaction is made once more with the lock taken from the start. So locks are waited for in one order only,
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from settled.core.model import KeyKind
 from settled.core.runs import scope_of_run
+from settled.journals.books import ALIKE, BY_STEP, LAST_N, MADE, RUN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +29,8 @@ class Hints:
     keys: dict[str, None] = field(default_factory=dict)
     scopes: set[str] = field(default_factory=set)
     """Scopes whose calls, steps and runs are looked through."""
+    look_ups: dict[tuple[str, tuple[Any, ...]], None] = field(default_factory=dict)
+    """Statements, with their values, that look through them."""
 
     def locks(self, journal_id: str) -> set[int]:
         """Return the numbers of the locks: of scopes, and of keys that others may bring at the same time."""
@@ -58,10 +61,10 @@ def _note(transition: Any, hints: Hints) -> None:
         _note_ask(asked, hints)
     charge = getattr(transition, "charge", None)
     if charge is not None and ask is not None:
-        hints.scopes.add(scope_of_run(ask.tenant, charge.run_id))
+        _note_run(ask.tenant, charge.run_id, hints)
     run_id = getattr(transition, "run_id", None)
     if run_id is not None:
-        hints.scopes.add(scope_of_run(transition.tenant, run_id))
+        _note_run(transition.tenant, run_id, hints)
 
 
 def _note_ask(ask: Ask, hints: Hints) -> None:
@@ -72,7 +75,23 @@ def _note_ask(ask: Ask, hints: Hints) -> None:
     hints.ids.update(dict.fromkeys(filter(None, (ask.operation_id, ask.told, waited, around, *open_ones))))
     if ask.key and ask.kind is not KeyKind.RANDOM:
         hints.keys[ask.key] = None
-    if ask.scope:
-        hints.scopes.add(ask.scope)
     if ask.run_id:
-        hints.scopes.add(scope_of_run(ask.tenant, ask.run_id))
+        _note_run(ask.tenant, ask.run_id, hints)
+    if ask.scope:
+        _note_scope(ask, ask.scope, hints)
+
+
+def _note_run(tenant: str, run_id: str, hints: Hints) -> None:
+    hints.scopes.add(scope_of_run(tenant, run_id))
+    hints.look_ups[RUN, (tenant, run_id)] = None
+
+
+def _note_scope(ask: Ask, scope: str, hints: Hints) -> None:
+    hints.scopes.add(scope)
+    if ask.step:
+        hints.look_ups[BY_STEP, (scope, ask.step)] = None
+    earlier = ask.entry.earlier if ask.entry else ()
+    if earlier:
+        hints.look_ups[ALIKE, (scope, ask.tool, ask.lane, ask.identity, earlier[0], earlier[-1])] = None
+        hints.look_ups[MADE, (scope, ask.tool, earlier[0], earlier[-1])] = None
+    hints.look_ups[LAST_N, (scope, ask.tool, ask.lane, ask.identity)] = None

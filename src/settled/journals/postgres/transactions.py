@@ -100,7 +100,7 @@ class Transactions:
         before = self._clock.mono()
         asked = line.send(ASK) if self._given is None else None
         books = PostgresBooks(line, self._connections.identity.journal_id, held)
-        books.prefetch(list(hints.ids), list(hints.keys))
+        books.prefetch(hints)
         record: Sequence[Any] | None = None
         if asked is None:
             assert self._given is not None  # noqa: S101 - for the type checker: one of the two there is
