@@ -53,6 +53,7 @@ import sys
 from settled.core.ask import Begun
 from settled.core.claim import Claim
 from settled.core.entry import Entry
+from settled.core.runs import EnterRun
 from settled.journals.postgres import PostgresJournal
 from settled.testing.records import scoped
 
@@ -65,7 +66,7 @@ for i in range(rounds):
     ask = scoped(journal, "shared", entry, operation_id=f"op_{i}_{name}", **same)
     reply = journal.perform(Claim(ask))
     assert isinstance(reply, Begun), reply
-    print("begun", reply.call.n, flush=True)
+    print("begun", reply.call.n, "entry", journal.perform(EnterRun("entered", "acme")).no, flush=True)
 journal.close()
 """
 
@@ -91,6 +92,56 @@ def work(name):
 for name in range(8):
     threading.Thread(target=work, args=(name,), daemon=True).start()
 threading.Event().wait()
+"""
+
+
+CROWD = """
+import random, sys, threading
+from settled.core.claim import Claim
+from settled.core.entry import Entry
+from settled.core.late import Evidence
+from settled.core.model import KeyKind, Terms
+from settled.core.progress import Begin, Close, End, Renew
+from settled.core.runs import EnterRun, scope_of_run
+from settled.core.settling import Adopt, Over, Resolve
+from settled.journals.postgres import PostgresJournal
+from settled.testing.records import LOST, REFUSED, make_ask
+
+url, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+journal = PostgresJournal(url, patience=60)
+print("ready", flush=True)
+sys.stdin.readline()
+
+def act(dice, number):
+    op = f"op_shared_{dice.randrange(5)}"
+    call = journal.get(op)
+    epoch, tried = (call.epoch, len(call.attempts)) if call else (1, 1)
+    shared = dict(key=f"pay:{op}", fingerprint="1", terms=Terms(lifetime=0.0))
+    ask = make_ask(operation_id=op, lease=dice.choice([0.0, 0.01, 30.0]), **shared)
+    again = make_ask(operation_id=f"op_{name}_{number}", lease=0.01, **shared)
+    run = f"run{dice.randrange(2)}"
+    scope = dict(kind=KeyKind.SCOPED, key="", scope=scope_of_run("acme", run), run_id=run, run_entry=dice.randrange(4))
+    same = dict(entry=Entry(1), identity="i", fingerprint="1", lease=0.0)
+    inside = make_ask(operation_id=f"op_{name}_{number}_in", **scope, **same)
+    journal.perform(dice.choice([
+        *(Claim(ask), Claim(again), Claim(inside), EnterRun(run, "acme"), Begin(op, epoch, tried + 1, ask)),
+        *(End(op, epoch, tried, LOST), End(op, epoch, tried, REFUSED, go_on=True), Close(op, epoch, "x")),
+        *(Evidence(op, tried, REFUSED), Evidence(op, tried, LOST, over=False), Adopt(op), Over(op, [1, tried])),
+        Renew([(f"op_shared_{i}", epoch, 5.0) for i in dice.sample(range(5), 5)]),
+        Resolve(op, "did_not_happen", "eva", "r", "rerun", force=True, epoch=epoch),
+        Resolve(op, "hold", "eva", "r", epoch=epoch),
+    ]))
+
+def work(i):
+    dice = random.Random(f"{name} {i}")
+    for number in range(rounds):
+        act(dice, f"{i}_{number}")
+
+threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print("done", journal.seal(), flush=True)
+journal.close()
 """
 
 
@@ -130,9 +181,24 @@ def test_8_processes_in_one_run_are_counted_one_after_the_other(open_journal, ur
     journal = open_journal()
     journal.perform(EnterRun("shared", "acme"))
     said = together(JOINED, url, 10)
-    numbers = sorted(int(word) for words in said for word in words if word.isdigit())
-    assert numbers == list(range(1, 81))
+    told = [(name, int(number)) for words in said for name, number in zip(words[::2], words[1::2], strict=True)]
+    for name in ("begun", "entry"):
+        assert sorted(number for what, number in told if what == name) == list(range(1, 81))
     assert journal.verify().ok
+
+
+def test_a_crowd_on_few_calls_loses_no_change(open_journal, url):
+    """24 threads of 8 processes do everything to five calls and two runs: no change is made over an unseen one."""
+    said = together(CROWD, url, 40)
+    assert all(words[0] == "done" for words in said)
+    journal = open_journal()
+    assert sum(len(journal.log(f"op_shared_{i}")) for i in range(5)) > 100
+    journal.seal()
+    report = journal.verify(journal.head())
+    assert (report.ok, report.problems) == (True, [])
+    inside = [call for call in journal.find(CallQuery(limit=10**4)) if call.scope]
+    assert inside
+    assert len({(call.scope, call.n) for call in inside}) == len(inside)
 
 
 def test_what_is_decided_on_a_record_that_changed_meanwhile_is_decided_again(open_journal, monkeypatch):
