@@ -114,13 +114,16 @@ class Line:
     # --- waiting ---
 
     def wait(self, answer: Answer) -> None:
-        """Wait for one answer, and so for all before it. Raises the first ``psycopg.Error`` among them."""
+        """Wait for one answer, and so for all that was sent. Raises the first ``psycopg.Error`` of it."""
         if not answer.done:
-            self._server.send_flush_request()
-            self._pump(lambda: answer.done)
+            self._sync()
 
     def settle(self) -> None:
         """Wait until everything that was sent is done. Raises the first ``psycopg.Error`` of it."""
+        self._sync()
+
+    def _sync(self) -> None:
+        """Wait for all. Not by a mere flush: only after a sync does the server count the time that we leave it idle."""
         self._server.pipeline_sync()
         synced = self._await()
         self._pump(lambda: synced.done)
