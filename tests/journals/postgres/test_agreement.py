@@ -2,12 +2,12 @@
 
 import itertools
 import tempfile
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from settled.core.values import replace
 from settled.journals.postgres import PostgresJournal
 from settled.journals.postgres.books import PostgresBooks
 from settled.journals.postgres.transactions import Transactions

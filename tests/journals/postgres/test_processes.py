@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 
 import psycopg
 import pytest
@@ -17,6 +16,7 @@ from settled.core.late import Evidence
 from settled.core.model import KeyKind
 from settled.core.progress import End, Renew
 from settled.core.runs import EnterRun, scope_of_run
+from settled.core.values import replace
 from settled.errors import JournalError
 from settled.journals.memory import MemoryJournal
 from settled.journals.postgres import PostgresJournal, connect

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from settled.core.values import replace
 from settled.errors import JournalError
 from settled.journals.commit import GroupCommit
 from settled.journals.forks import tell_of_forks
