@@ -6,6 +6,7 @@ import sys
 import pytest
 from cryptography.fernet import Fernet
 
+from settled.cli.target import Given
 from tests.cli.conftest import there
 
 READING = [
@@ -201,3 +202,9 @@ def test_a_result_never_goes_in_clear_into_an_encrypted_journal(shop, sealed):
     assert "encrypted" in ended.err
     assert shop.cli(*words, "--app", "secret:guard").code == 0
     assert b"receipt 77" not in b"".join(path.read_bytes() for path in shop.folder.glob("secret.db*"))
+
+
+def test_a_command_to_type_next_holds_no_password(monkeypatch):
+    monkeypatch.delenv("SETTLED_JOURNAL", raising=False)
+    told = Given("postgresql://ann:s3cret@db.example/agent?schema=s", None).options()
+    assert told == " --journal 'postgresql://ann:***@db.example/agent?schema=s'"

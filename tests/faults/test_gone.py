@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from settled import Guard
 from settled.errors import JournalError
 
 FILES = ("agent.db", "agent.db-wal", "agent.db-shm")
@@ -118,6 +119,13 @@ def test_while_a_call_is_in_its_effect(shop, at, tmp_path, damage):
 def all_known(answers):
     """Whether each was answered from the record, or by an error that names the file."""
     return all("agent.db" in a if isinstance(a, str) else a.replayed or a.status == "unknown" for a in answers)
+
+
+@pytest.mark.parametrize("field", ["must_exist=true", "journal_id=jn_the_right_one"])
+def test_what_the_address_says_of_the_journal_is_heeded(tmp_path, field):
+    with pytest.raises(JournalError, match="must exist"):
+        Guard(f"sqlite:///{tmp_path}/agent.db?{field}")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("options", [{"must_exist": True}, {"journal_id": "jn_the_right_one"}])

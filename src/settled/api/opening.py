@@ -86,6 +86,7 @@ def open_journal(address: str | None, **options: Any) -> tuple[Journal, SpillFil
     url = address or os.environ.get(VARIABLE)
     if not url:
         raise DeclarationError(f"no journal: give Guard('sqlite:///agent.db') an address, or set {VARIABLE}")
+    options = {name: value for name, value in options.items() if value}  # else the address would not be heeded
     scheme = url.partition(":")[0]
     if scheme == "memory":
         return MemoryJournal(host.now), MemorySpill()

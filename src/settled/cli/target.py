@@ -31,11 +31,17 @@ class Given:
         """Return the options to repeat in a further command: those that the environment does not give."""
         pairs = (("--journal", self.journal, VARIABLE), ("--app", self.app, APP_VARIABLE))
         words = [
-            f" {name} {shlex.quote(value)}"
+            f" {name} {shlex.quote(_without_password(value))}"
             for name, value, variable in pairs
             if value and os.environ.get(variable) != value
         ]
         return "".join(words)
+
+
+def _without_password(address: str) -> str:
+    """Return an address as it may be shown: a hint is read by others, and lands in logs."""
+    secret = urlsplit(address).password
+    return address.replace(f":{secret}@", ":***@", 1) if secret else address
 
 
 @dataclass(frozen=True, slots=True)
