@@ -53,7 +53,8 @@ class Guard:
     """Guards tools: every call of theirs ends settled. A sync and an async context manager.
 
     Args:
-        journal: address (``sqlite:///agent.db``, ``memory://``) or a journal; else ``SETTLED_JOURNAL``.
+        journal: address (``sqlite:///agent.db``, ``postgresql://host/name``, ``memory://``) or a journal; else
+            ``SETTLED_JOURNAL``.
         tenant: whose data it is; keys of two tenants never meet.
         agent: the loop that makes the calls.
         retries: retries of all calls of this guard, of its whole life.
