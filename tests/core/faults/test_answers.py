@@ -52,6 +52,7 @@ def test_429_by_code(code, words):
 def test_github_says_by_headers_that_a_403_is_about_the_pace():
     assert read(403, "{}", headers={"X-RateLimit-Remaining": "0"}) == "retryable none"
     assert read(403, "{}", headers={"Retry-After": "60"}) == "retryable none"
+    assert classify_response(403, {"Retry-After": "60"}, None).code == "rate_limited"
     assert read(403, "{}", headers={"X-RateLimit-Remaining": "12"}) == "permanent none"
 
 
@@ -59,6 +60,12 @@ def test_google_asks_for_a_delay_in_the_body():
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.07s"}]
     fault = classify_response(429, {}, json.dumps(error(status="RESOURCE_EXHAUSTED", details=details)))
     assert (fault.throttled, fault.retry_after) == (True, 34.07)
+
+
+def test_google_says_that_the_quota_of_a_day_is_spent():
+    violations = [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel"}]
+    fault = classify_response(429, {}, json.dumps(error(details=[{"violations": violations}])))
+    assert (fault.kind, fault.evidence, fault.code) == (FaultClass.PERMANENT, Evidence.NONE, "daily_quota")
 
 
 def test_idempotency_keys():
@@ -70,6 +77,8 @@ def test_idempotency_keys():
 
 
 def test_409_and_412_are_proved_by_a_code_alone():
+    assert read(409, error(code="idempotency_key_reused")) == "permanent none"
+    assert read(409, error(code="quotaExceeded")) == "permanent none"
     assert read(409, {}) == "permanent maybe"
     assert read(412, {}) == "permanent maybe"
     assert read(409, error(type="invalid_request_error")) == "permanent maybe"
@@ -205,6 +214,18 @@ def test_a_document_that_was_asked_for_is_not_searched_for_errors(method, body):
     assert read(200, body, headers=headers, method=method) is None
 
 
+def test_a_redirect_and_what_is_said_in_between_are_no_faults():
+    for status in (300, 301, 399):
+        assert read(status, error(code="odd")) is None
+    assert read(100, None) is None
+    assert read(99, None) == "unknown maybe"
+
+
+def test_the_types_of_content_that_are_searched():
+    for kind in ("application/problem+json", "application/x-amz-json-1.0", "application/x-amz-json-1.1; charset=utf-8"):
+        assert read(200, error(code="odd"), headers={"content-type": kind}) == "unknown maybe"
+
+
 def test_other_types_of_content_are_not_searched():
     assert read(200, "<Error><Code>SlowDown</Code></Error>", headers={"content-type": "text/html"}) is None
 
@@ -239,6 +260,8 @@ GRAPHQL = [
     (graphql("ODD"), "permanent maybe"),
     ({"errors": [{"message": "words", "type": "RATE_LIMITED"}]}, "retryable none"),
     ({"errors": [{"message": "words", "extensions": "odd"}], "data": None}, "permanent maybe"),
+    (graphql("FORBIDDEN", "THROTTLED"), "permanent maybe"),
+    (graphql("FORBIDDEN", "INTERNAL_SERVER_ERROR"), "unknown maybe"),
 ]
 
 
@@ -267,6 +290,7 @@ def test_207(body, method, words):
 def test_a_body_that_is_not_what_it_says(method):
     assert read(200, '{"id": 1', method=method) == "unknown done"
     assert read(200, b"\xff\xfe<html>", method=method) == "unknown done"
+    assert classify_response(200, JSON, "{", method=method).code == "unreadable_body"
     assert read(200, '{"id": 1}', method=method) is None
     assert read(200, '\ufeff {"id": 1}', method=method) is None
     assert read(200, ')]}\'\n{"id": 1}', method=method) is None
@@ -296,7 +320,8 @@ def test_numbers_as_codes_are_statuses_of_failures_alone():
     assert read(200, error(code=401)) == "permanent none"
     assert read(200, error(code=503)) == "unknown maybe"
     assert classify_response(200, JSON, json.dumps(error(code=404))).code == "http_404"
-    assert classify_response(200, JSON, json.dumps(error(code=600))).code == "error_object"
+    for code in (399, 600):
+        assert classify_response(200, JSON, json.dumps(error(code=code))).code == "error_object"
 
 
 def test_envelopes_may_be_full():

@@ -12,7 +12,7 @@ from settled.core.faults.rules import Rule, ambiguous, refused
 from tests.core.faults.test_answers import FAULTS, GRAPHQL, MULTI_STATUS
 from tests.core.faults.test_table import SOURCES
 
-FLAGS = ("throttled", "local", "own_success", "in_progress", "refresh", "uncertain")
+FLAGS = ("throttled", "local", "own_success", "in_progress", "refresh", "uncertain", "gate")
 
 
 def line(name, fault):

@@ -1,9 +1,12 @@
 """MCP results and JSON-RPC answers."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from settled.core.faults import classify_mcp
+from settled.core.faults import classify, classify_mcp
 from settled.core.model import Evidence, FaultClass
+from tests.core.faults.fakes import made
 
 
 def failed(*content, **more):
@@ -76,6 +79,12 @@ def test_code_and_text_are_kept():
     assert told(failed(text("no"))) == ("mcp_is_error", "no", False)
     assert told(failed({"type": "text", "text": 5})) == ("mcp_is_error", "", False)
     assert told([]) == ("mcp_malformed", "", True)
+
+
+def test_a_code_without_a_text():
+    assert classify_mcp({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603}}).message == ""
+    raised = made("mcp.shared.exceptions.McpError", "words", error=SimpleNamespace(code=-32602))
+    assert (classify(raised).code, classify(raised).message) == ("mcp_invalid_params", "McpError: words")
 
 
 def test_the_arguments_must_be_those_of_the_tool_that_failed():

@@ -27,13 +27,14 @@ def test_what_raises_counts_as_missing():
     assert look.called(SimpleNamespace(code=Hostile().__str__), "code") is None
     assert look.called(SimpleNamespace(code=5), "code") is None
     assert look.text(Hostile()) == ""
+    assert look.text(b"a\xff") == look.text(bytearray(b"a\xff")) == "a\ufffd"
     assert look.lowered(Hostile()) == {}
 
 
 def test_numbers():
-    assert [look.number(value) for value in (5, "429", True, 4.0, "-1", "٣", "9" * 20, None)] == [
-        *(5, 429, None, None, None, None, None, None)
-    ]
+    numbers = {5: 5, "429": 429, "9" * 9: 999_999_999, "9" * 10: None, 4.5: None, "-1": None, "٣": None, None: None}
+    assert {value: look.number(value) for value in numbers} == numbers
+    assert look.number(True) is None
 
 
 def test_headers_of_any_kind():
@@ -51,6 +52,9 @@ def test_what_is_kept_is_short():
 
 
 # --- protobuf ---
+
+AT = 1_792_567_680.0
+"""Half a minute before 07:28:30 on 21 October 2026."""
 
 TYPE = b"type.googleapis.com/google.rpc.RetryInfo"
 
@@ -78,6 +82,9 @@ def status(duration, kind=TYPE):
         (b"\x1b", None),
         (b"\x08", None),
         (b"\x08" + b"\xff" * 11, None),
+        (b"\x08" + b"\xff" * 9 + b"\x01" + status(b"\x08\x03"), 3.0),
+        (b"\x08" + b"\xff" * 10 + b"\x01" + status(b"\x08\x03"), None),
+        (status(b"\x08\x03").replace(b"\x1a\x30", b"\x1a\x33"), None),
         (b"\x18\x05", None),
         (b"", None),
     ],
@@ -109,6 +116,8 @@ def test_pushback():
     assert (stop.kind, stop.evidence) == (FaultClass.PERMANENT, Evidence.MAYBE)
     wait = classify(rpc_error("UNAVAILABLE", metadata=(("grpc-retry-pushback-ms", "1500"),)))
     assert (wait.kind, wait.retry_after) == (FaultClass.UNKNOWN, 1.5)
+    date = classify(rpc_error("UNAVAILABLE", metadata=(("retry-after", "Wed, 21 Oct 2026 07:28:30 GMT"),)), now=AT)
+    assert date.retry_after == 30.0
 
 
 def test_an_rpc_error_without_a_code():
@@ -125,6 +134,8 @@ def test_google_names_the_delay_in_its_details():
     )
     fault = classify(error)
     assert (fault.throttled, fault.retry_after, fault.evidence) == (True, 3.5, Evidence.NONE)
+    error.details = (SimpleNamespace(retry_delay=SimpleNamespace(seconds=3)),)
+    assert classify(error).retry_after == 3.0
 
 
 # --- what botocore leaves out ---

@@ -1,6 +1,7 @@
 """How long to wait: every form in which another side says it."""
 
 import math
+import time
 
 import pytest
 
@@ -29,6 +30,7 @@ NOW = 1_792_567_680.0  # Wed, 21 Oct 2026 07:28:00 GMT
         ({"Retry-After": "Sunday, 06-Nov-94 08:49:37 GMT"}, 0.0),
         ({"Retry-After": "Wed, 21 Oct 2026 07:28:60 GMT"}, 59.0),
         ({"x-ratelimit-reset": str(int(NOW) + 60)}, 60.0),
+        ({"x-ratelimit-reset": "1000000000"}, 0.0),
         ({"x-ratelimit-reset": str(int(NOW) + 60), "x-ratelimit-remaining": "0"}, 60.0),
         ({"x-ratelimit-reset": str(int(NOW) - 60)}, 0.0),
         ({"grpc-retry-pushback-ms": "250"}, 0.25),
@@ -100,6 +102,35 @@ def test_two_digits_of_a_year_are_at_most_fifty_years_ahead():
     assert http_date("Sunday, 06-Nov-76 08:49:37 GMT", near=NOW) == 3371878177.0
     assert http_date("Sunday, 06-Nov-77 08:49:37 GMT", near=NOW) == 247654177.0
     assert http_date("Sun Nov  6 08:49:37 1994") == http_date("Sun, 06 Nov 1994 08:49:37 GMT") == 784111777.0
+
+
+def test_the_century_is_that_of_the_clock_or_of_the_answers_own_date():
+    in_2076 = http_date("Fri, 06 Nov 2076 08:49:37 GMT")
+    assert in_2076 == 3371878177.0
+    half_a_minute_later = ("Fri, 06 Nov 2076 08:50:07 GMT", "Friday, 06-Nov-76 08:50:07 GMT")
+    for date in ("Fri, 06 Nov 2076 08:49:37 GMT", "Friday, 06-Nov-76 08:49:37 GMT"):
+        for after in half_a_minute_later:
+            assert retry_after({"date": date, "retry-after": after}, now=in_2076) == 30.0
+    assert retry_after({"date": "Fri, 06 Nov 2076 08:49:37 GMT", "retry-after": half_a_minute_later[1]}, now=NOW) == 30
+    without_a_clock = http_date("Saturday, 06-Nov-52 08:49:37 GMT", near=math.inf)
+    assert without_a_clock == http_date("Thu, 06 Nov 1952 08:49:37 GMT")
+    assert http_date("Monday, 06-Nov-51 08:49:37 GMT", near=math.inf) == http_date("Mon, 06 Nov 2051 08:49:37 GMT")
+
+
+@pytest.fixture
+def in_tokyo(monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_tokyo")
+def test_a_date_is_the_same_in_every_time_zone():
+    assert http_date("Wed, 21 Oct 2026 07:28:00 GMT") == NOW
+    new_year = http_date("Thu, 31 Dec 2026 23:30:00 GMT")
+    assert http_date("Sunday, 06-Nov-77 08:49:37 GMT", near=new_year) == 247654177.0
 
 
 def test_a_reset_counts_only_where_the_pace_was_the_matter():

@@ -31,8 +31,8 @@ NO_NAME = socket.gaierror(-2, "Name or service not known")
 CERTIFICATE = ssl.SSLCertVerificationError(1, "certificate verify failed")
 
 
-def tls(reason, kind=ssl.SSLError):
-    error = kind(1, reason)
+def tls(reason, kind=ssl.SSLError, words=""):
+    error = kind(1, words or reason)
     error.reason = reason
     return error
 
@@ -66,6 +66,7 @@ HTTPX = [
     row("ConnectTimeout", httpx.ConnectTimeout(""), R),
     row("ConnectError-certificate", with_cause(httpx.ConnectError(""), CERTIFICATE), P),
     row("ConnectError-dns-once", with_cause(httpx.ConnectError(""), NO_NAME), R),
+    row("ConnectError-no-such-host", with_cause(httpx.ConnectError(""), socket.herror(1, "Unknown host")), R),
     row("ConnectError-dns-again", with_cause(httpx.ConnectError(""), NO_NAME), P, attempt=2),
     row("UnsupportedProtocol", httpx.UnsupportedProtocol(""), P),
     row("InvalidURL", httpx.InvalidURL(""), P),
@@ -73,6 +74,7 @@ HTTPX = [
     row("PoolTimeout", httpx.PoolTimeout(""), R),
     row("ProxyError-CONNECT", httpx.ProxyError("", request=REQUEST), R),
     row("ProxyError-plain", httpx.ProxyError("", request=httpx.Request("POST", "http://service/x")), U),
+    row("ProxyError-wss", httpx.ProxyError("", request=httpx.Request("GET", "wss://service/x")), R),
     row("ProxyError-no-request", httpx.ProxyError(""), U),
     row("ReadTimeout", httpx.ReadTimeout(""), U),
     row("ReadError", httpx.ReadError(""), U),
@@ -197,6 +199,8 @@ AIOHTTP = [
         U,
     ),
     row("ClientHttpProxyError", aio("ClientHttpProxyError", RESPONSE_ERROR, status=502, headers={}), R),
+    row("ClientHttpProxyError-407", aio("ClientHttpProxyError", RESPONSE_ERROR, status=407, headers={}), P),
+    row("ClientHttpProxyError-bare", aio("ClientHttpProxyError", RESPONSE_ERROR), R),
     row("RedirectClientError", aio("InvalidUrlRedirectClientError"), LOST),
 ]
 
@@ -235,6 +239,13 @@ GRPC = [
             *("PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED"),
         )
     ),
+    *(
+        row(f"{name}-after-doubt", rpc_error(name), expected, doubtful=True)
+        for name, expected in (
+            *(("INVALID_ARGUMENT", LOST), ("FAILED_PRECONDITION", LOST), ("NOT_FOUND", LOST)),
+            *(("PERMISSION_DENIED", P), ("UNAUTHENTICATED", P), ("UNIMPLEMENTED", P)),
+        )
+    ),
     row("ALREADY_EXISTS-after-doubt", rpc_error("ALREADY_EXISTS"), LOST, doubtful=True),
     row("aio", rpc_error("UNAVAILABLE", NEVER_CONNECTED, path="grpc.aio._call.AioRpcError"), R),
 ]
@@ -252,6 +263,12 @@ GOOGLE = [
     row("over-HTTP-503", api_core("ServiceUnavailable", code=503, response=httpx.Response(503)), U),
     row("over-HTTP-429", api_core("TooManyRequests", code=429, response=httpx.Response(429)), R),
     row("by-code-alone", api_core("NotFound", grpc_status_code=type("Code", (), {"name": "NOT_FOUND"})), P),
+    row("by-code-unavailable", api_core("X", grpc_status_code=type("Code", (), {"name": "UNAVAILABLE"})), U),
+    row(
+        "by-answer-before-code",
+        api_core("X", response=httpx.Response(503), grpc_status_code=type("Code", (), {"name": "NOT_FOUND"})),
+        U,
+    ),
     row("RetryError", made("google.api_core.exceptions.RetryError", cause=REFUSED), U),
     row("googleapiclient", made("googleapiclient.errors.HttpError", resp=httpx.Response(404), content=b""), P),
     row("googleapiclient-without-answer", made("googleapiclient.errors.HttpError"), U),
@@ -326,6 +343,9 @@ MODELS = [
     row("LengthFinishReasonError", made("openai.LengthFinishReasonError"), M),
     row("ContentFilterFinishReasonError", made("openai.ContentFilterFinishReasonError"), M),
     row("in-a-stream", made("openai.APIError", code="rate_limit_exceeded", body=None), U),
+    row("in-a-stream-by-type", made("openai.APIError", code=None, type="insufficient_quota"), LOST),
+    row("in-a-stream-by-body", made("openai.APIError", body={"error": {"code": "invalid_api_key"}}), LOST),
+    row("in-a-stream-unknown", made("openai.APIError", code="odd"), U),
 ]
 
 # --- databases ---
@@ -346,6 +366,7 @@ POSTGRES = [
     row("psycopg2", made("psycopg2.OperationalError", LIBPQ, bases=(fake("psycopg2.Error"),), pgcode=None), R),
     *(row(state, postgres(state), R) for state in ("08001", "08004", "57P03", "53300")),
     *(row(state, postgres(state), R) for state in ("40001", "40P01")),
+    row("psycopg2-40001", made("psycopg2.Error", pgcode="40001"), R),
     *(row(state, postgres(state), R) for state in ("55P03", "57014", "25P03", "25P04")),
     *(row(state, postgres(state), U) for state in ("57P01", "57P02", "08003", "08006")),
     row("server-closed-the-connection", operational("consuming input failed: server closed the connection"), U),
@@ -480,7 +501,13 @@ STDLIB = [
         OSError("Multiple exceptions: [Errno 111] Connect call failed, [Errno 104] x"),
         U,
     ),
+    row(
+        "several-of-which-the-first-is-another",
+        OSError("Multiple exceptions: [Errno 104] x, [Errno 111] Connect call failed"),
+        U,
+    ),
     row("certificate", CERTIFICATE, P),
+    row("a-handshake-in-words-alone", tls("UNEXPECTED_EOF", words="HANDSHAKE_FAILURE, said the peer"), U),
     row("URLError-refused", urllib.error.URLError(REFUSED), R),
     row("URLError-broken-pipe", urllib.error.URLError(BrokenPipeError(errno.EPIPE, "")), U),
     row("URLError-of-something-else", urllib.error.URLError(None), U),
@@ -611,11 +638,18 @@ def test_a_status_that_is_none_is_ambiguous(status):
 
 
 def test_what_the_flags_say():
-    def flags(status, **headers):
-        fault = classify_response(status, headers, None)
-        return {name for name in ("throttled", "refresh", "uncertain", "own_success", "local") if getattr(fault, name)}
+    names = ("throttled", "refresh", "uncertain", "own_success", "local", "gate")
 
-    assert flags(401) == {"refresh"}
+    def flags(status, **situation):
+        fault = classify_response(status, {}, None, **situation)
+        return {name for name in names if getattr(fault, name)}
+
+    assert flags(401) == {"refresh", "gate"}
+    assert flags(402) == set()
+    assert flags(403) == flags(405) == flags(413) == flags(451) == {"gate"}
+    assert flags(422) == set()
+    assert flags(409) == set()
+    assert flags(409, doubtful=True) == flags(412, doubtful=True) == {"own_success"}
     assert flags(429) == {"throttled"}
     assert flags(529) == {"throttled"}
     assert flags(500) == {"uncertain"}
@@ -629,8 +663,9 @@ def test_what_the_flags_say():
 
 
 def test_arguments_and_results_that_do_not_validate():
-    assert said(invalid_arguments(validation_error())) == M
-    assert said(unusable_result(validation_error())) == DONE
+    wrong, unusable = invalid_arguments(validation_error()), unusable_result(validation_error())
+    assert (said(wrong), wrong.code, wrong.uncertain) == (M, "invalid_arguments", False)
+    assert (said(unusable), unusable.code, unusable.uncertain) == (DONE, "invalid_result", True)
     assert "Receipt" in unusable_result(validation_error()).message
 
 

@@ -3,6 +3,8 @@
 import asyncio
 import errno
 import json
+import ssl
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -106,6 +108,12 @@ def test_a_subclass_of_the_users_counts_as_its_base():
 def test_a_class_that_merely_has_the_name_does_not_count():
     assert classify(fake("shop.errors.ConnectTimeout")()).code == "unrecognised"
     assert classify(fake("httpx.SomethingNew")()).code == "unrecognised"
+
+
+def test_one_rejected_certificate_among_several_causes_is_found():
+    refusal = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    assert classify(because(httpx.ConnectError(""), ExceptionGroup("", [refused(), refusal]))).code == "tls_certificate"
+    assert classify(because(httpx.ConnectError(""), ExceptionGroup("", [refusal, refused()]))).code == "tls_certificate"
 
 
 # --- contexts ---
@@ -214,6 +222,13 @@ async def test_a_real_connect_that_timed_out():
     assert evidence(because(httpx.ConnectTimeout(""), caught.value)) is Evidence.NONE
 
 
+def test_each_error_has_a_past_of_its_own():
+    root = raised_during(refused(), KeyError("not in the cache"))
+    assert evidence(because(raised_during(httpx.ConnectError(""), read_timeout()), root)) is Evidence.MAYBE
+    root = raised_during(refused(), read_timeout())
+    assert evidence(because(raised_during(httpx.ConnectError(""), KeyError("x")), root)) is Evidence.MAYBE
+
+
 # --- repeats that a client makes by itself ---
 
 
@@ -228,6 +243,20 @@ def test_the_last_of_several_tries_proves_nothing():
     many.response.raw = type("Raw", (), {"retries": type("Retry", (), {"history": ("first",)})})
     assert evidence(many) is Evidence.MAYBE
     assert evidence(because(ToolError(), many)) is Evidence.MAYBE
+
+
+def test_the_only_try_proves_what_it_proves():
+    one = answered("requests.exceptions.HTTPError", 429)
+    one.response.raw = SimpleNamespace(retries=SimpleNamespace(history=()))
+    assert evidence(one) is Evidence.NONE
+    assert evidence(made("botocore.exceptions.ClientError", response={"Error": {"Code": "SlowDown"}})) is Evidence.NONE
+    for tries, proved in ((1, Evidence.NONE), (2, Evidence.MAYBE), (3, Evidence.MAYBE)):
+        last = SimpleNamespace(attempt_number=tries)
+        assert evidence(made("tenacity.RetryError", cause=refused(), last_attempt=last)) is proved
+
+
+def test_a_count_of_tries_on_a_class_that_does_not_repeat_says_nothing():
+    assert evidence(made("httpcore.ConnectError", last_attempt=SimpleNamespace(attempt_number=2))) is Evidence.NONE
 
 
 def test_already_exists_after_a_hidden_repeat_may_be_our_own_success():
@@ -268,6 +297,18 @@ def test_a_group_proves_what_all_of_its_members_prove():
     assert classify(group(connect_error(), answered("requests.exceptions.HTTPError", 403))).kind is FaultClass.PERMANENT
 
 
+def test_the_code_of_a_group():
+    unreadable = answered("requests.exceptions.JSONDecodeError", 200)
+    for errors, code in (
+        ((connect_error(), read_timeout()), "read_timeout"),
+        ((connect_error(), unreadable), "group"),
+        ((connect_error(), unreadable, read_timeout()), "read_timeout"),
+        ((connect_error(), answered("requests.exceptions.HTTPError", 403)), "http_403"),
+        ((connect_error(), httpx.PoolTimeout("")), "connect_refused"),
+    ):
+        assert classify(ExceptionGroup("side by side", errors)).code == code
+
+
 def test_a_group_as_a_cause():
     both = ExceptionGroup("every address", [refused(), refused()])
     assert evidence(because(ToolError(), both)) is Evidence.NONE
@@ -277,6 +318,14 @@ def test_a_group_as_a_cause():
 def test_wide_groups_are_not_read_to_the_end():
     assert evidence(ExceptionGroup("", [refused() for _ in range(3)])) is Evidence.NONE
     assert evidence(ExceptionGroup("", [refused() for _ in range(chain.MOST + 1)])) is Evidence.MAYBE
+    assert classify(ExceptionGroup("", [refused() for _ in range(chain.MOST - 1)])).code == "connect_refused"
+    assert classify(ExceptionGroup("", [refused() for _ in range(chain.MOST)])).code == "unrecognised"
+
+
+def test_a_proof_needs_a_past_that_is_seen_to_its_end():
+    for others, proved in ((chain.MOST - 2, Evidence.NONE), (chain.MOST - 1, Evidence.MAYBE)):
+        every = ExceptionGroup("every address", [refused() for _ in range(others)])
+        assert evidence(because(httpx.ConnectError(""), every)) is proved
 
 
 # --- bounds ---
@@ -290,6 +339,12 @@ def test_cycles_end():
     proved = refused()
     proved.__context__ = because(ToolError(), proved)
     assert evidence(proved) is Evidence.NONE
+    caused = refused()
+    caused.__cause__ = because(ToolError(), caused)
+    assert evidence(caused) is Evidence.NONE
+    in_turn = raised_during(connect_error(), ToolError())
+    in_turn.__context__.__context__ = in_turn
+    assert evidence(in_turn) is Evidence.NONE
 
 
 def nested(depth, innermost):
@@ -301,6 +356,19 @@ def nested(depth, innermost):
 def test_causes_are_followed_ten_deep():
     assert evidence(nested(chain.DEEPEST - 1, refused())) is Evidence.NONE
     assert evidence(nested(chain.DEEPEST, refused())) is Evidence.MAYBE
+    assert classify(nested(chain.DEEPEST - 1, refused())).code == "connect_refused"
+    assert classify(nested(chain.DEEPEST, refused())).code == "unrecognised"
+
+
+def test_groups_are_followed_ten_deep():
+    def grouped(depth):
+        error = refused()
+        for _ in range(depth):
+            error = ExceptionGroup("", [error])
+        return error
+
+    assert classify(grouped(chain.DEEPEST - 1)).code == "connect_refused"
+    assert classify(grouped(chain.DEEPEST)).code == "unrecognised"
 
 
 def test_a_past_that_is_too_long_proves_nothing():
