@@ -10,6 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from settled.core.backoff import LONGEST_WAIT, Backoff, Jitter, fits
+from tests.core.raised import raised
 
 JITTERS = get_args(Jitter)
 ALMOST_ONE = 1 - 2**-53
@@ -182,3 +183,11 @@ def test_full_jitter_breaks_up_a_herd_best():
                 arrivals.append(int(at * 10))
         peaks[jitter] = max(arrivals.count(slot) for slot in set(arrivals))
     assert peaks["full"] < peaks["equal"] < peaks["none"] / 3
+
+
+def test_every_number_within_the_bounds_is_taken():
+    taken = [{"base": 5e-324}, {"throttled_base": 0.5}, {"cap": 1e308}, {"spread": 0.05}, {"spread": 1}]
+    assert [numbers for numbers in taken if raised(Backoff, **numbers)] == []
+    assert [k for k in (0, 1, 2, 5000) if raised(Backoff().ceiling, k)] == []
+    assert [draw for draw in (0, 0.0, 0.5, math.nextafter(1, 0)) if raised(Backoff().delay, 0, draw=draw)] == []
+    assert (Backoff().ceiling(0), Backoff().ceiling(0, throttled=True)) == (0.1, 1.0)

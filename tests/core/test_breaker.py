@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from settled.core.breaker import Admission, Breaker, Rejection, State, admit, verdict_of
 from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.threshold import BreakerPolicy, longest_run, wilson_lower
+from tests.core.raised import raised
 
 MIDDLE = 0.5  # the draw at which a cool-down has its plain length
 
@@ -929,3 +930,34 @@ class Twin(RuleBasedStateMachine):
 
 TestTwin = Twin.TestCase
 TestTwin.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_every_policy_within_the_bounds_is_taken():
+    taken = [
+        *({name: 0.5} for name in ("seconds", "cooldown", "longest_cooldown", "lease")),
+        *({"window": 1, "least": 1}, {"window": 4, "least": 4}, {"least": 1}, {"failures": 1}),
+        *({"rate": 5e-324}, {"rate": 0.5}, {"rate": 1}),
+    ]
+    assert [numbers for numbers in taken if raised(BreakerPolicy, **numbers)] == []
+    static = [{}, {"failures": 1}, {"failures": None, "rate": 0.5}, {"rate": 0.5}, {"failures": 2, "rate": None}]
+    assert [numbers for numbers in static if raised(BreakerPolicy.static, **numbers)] == []
+    assert raised(BreakerPolicy.static, failures=None) == "ValueError"
+
+
+def test_fixed_thresholds_trip_at_their_number_and_not_before():
+    in_a_row = BreakerPolicy.static(failures=3)
+    assert [in_a_row.trips(run, run, run, 0.0) for run in range(5)] == [False, False, False, True, True]
+    by_rate = BreakerPolicy.static(failures=None, rate=0.5, least=4)
+    assert [by_rate.trips(failures, 4, failures, 0.0) for failures in range(5)] == [False, False, True, True, True]
+    assert not by_rate.trips(3, 3, 3, 0.0)
+
+
+def test_any_count_has_a_bound_and_any_rate_a_run():
+    assert [(f, calls) for calls in range(1, 21) for f in range(calls + 1) if raised(wilson_lower, f, calls)] == []
+    assert [rate for rate in range(101) if raised(longest_run, rate / 100)] == []
+
+
+def test_a_snapshot_with_any_rate_is_taken():
+    for usual, expected in ((0, None), (0.0, None), (0.5, None), (1, None), (-0.1, "ValueError"), (1.1, "ValueError")):
+        breaker = Breaker(BreakerPolicy())
+        assert raised(breaker.restore, {**breaker.snapshot(0.0), "usual": usual}, 0.0) == expected

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from settled.core.budget import RETRY, THROTTLED_RETRY, Pool, Pools, RetryBudget, RunBudget, TokenWindow
+from tests.core.raised import raised
 
 TOOLS = ("pay", "search", "mail", "book")
 tools = st.sampled_from(TOOLS)
@@ -450,3 +451,29 @@ class Conservation(RuleBasedStateMachine):
 
 TestConservation = Conservation.TestCase
 TestConservation.settings = settings(max_examples=50, deadline=None)
+
+
+# ---- what is taken
+
+
+def test_every_count_from_0_on_is_taken():
+    budgets = [{"total": 0}, {"total": 1, "per_tool": {"pay": 0}}, *({"total": 2, "floor": f} for f in (0, 0.5, 1))]
+    assert [numbers for numbers in budgets if raised(RetryBudget, **numbers)] == []
+    run = RunBudget(RetryBudget(total=3))
+    assert [spent for spent in ({}, {"pay": 0}, {"pay": 9}) if raised(RunBudget, run.budget, spent)] == []
+    assert [cost for cost in (0, 1) if raised(run.try_spend, "pay", cost)] == []
+    assert [cost for cost in (0, 1) if raised(run.refund, "pay", cost)] == []
+    assert raised(run.refund, "mail") == "ValueError"
+    window = TokenWindow(0)
+    assert [count for count in (0, 5) if raised(window.use, count)] == []
+    assert [count for count in (0, 5) if raised(window.refund, count)] == []
+    pool = Pool(0.001, 0.001)
+    assert raised(pool.debit, 0.001) is None
+    assert raised(pool.debit, 0.001) == "ValueError"
+    assert raised(Pools(tokens=TokenWindow(5)).try_spend, "pay", tokens=5) is None
+
+
+def test_a_budget_in_which_nothing_may_be_spent_has_no_floors():
+    assert RunBudget(RetryBudget(total=0)).floor("pay") == 0
+    assert RunBudget(RetryBudget(total=4, per_tool={"pay": 0})).floor("pay") == 0
+    assert RunBudget(RetryBudget(total=4, floor=0)).floor("pay") == 0

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from settled.core import codec
 from settled.core.codec import MAX_DEPTH, PACK_OVER, CorruptData, NotEncodable, digest, dumps, loads
+from tests.core.raised import raised
 
 BERLIN = ZoneInfo("Europe/Berlin")
 naive = datetime.fromisoformat
@@ -541,3 +542,46 @@ def test_an_error_does_not_carry_the_data():
         loads(b'1j{"password": "hunter2" oops')
     assert "hunter2" not in repr(caught.value)
     assert caught.value.__context__ is None
+
+
+# --- what is taken ---
+
+EVERY = [
+    *(None, True, 0, 2**2000, -(2**2001), 0.5, math.nan, -math.inf, 1 - 2j, complex(math.inf, 0), Decimal("NaN")),
+    *("text", "\ud83c\udf78", "\ud800", b"\xff", bytearray(b"a"), UUID(int=1), date(2026, 1, 2), timedelta(1, 2, 3)),
+    *([1, [2]], (1, (2,)), {1, "a"}, frozenset({1, (2,)}), {"a": {"b": 1}}, {1: "a", "$b": {}}, {"\ud83c\udf78": 1}),
+    *(time(9), time(9, fold=1), time(9, tzinfo=UTC), time(9, tzinfo=timezone(timedelta(hours=1), "CET"))),
+    *(naive("2026-10-25T02:30"), datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN, fold=1)),
+    datetime(2026, 10, 25, 2, 30, tzinfo=timezone(timedelta(hours=1))),
+    datetime(2026, 10, 25, 2, 30, tzinfo=timezone(timedelta(hours=1)), fold=1),
+]
+
+
+def test_each_type_that_is_named_is_written_and_what_is_written_is_read():
+    assert [value for value in EVERY if raised(dumps, value)] == []
+    assert [value for value in EVERY if raised(loads, dumps(value))] == []
+    assert raised(loads, dumps("x" * PACK_OVER)) is None
+
+
+def test_everything_is_written_down_to_the_deepest_level():
+    for wrap in (lambda value: [value], lambda value: {"a": value}, lambda value: (value,)):
+        value = 1
+        for _ in range(MAX_DEPTH):
+            value = wrap(value)
+        assert (raised(dumps, value), raised(dumps, wrap(value))) == (None, "NotEncodable")
+
+
+def test_a_tag_takes_as_many_values_as_it_needs():
+    right = [
+        *('{"$dict":[[1,2]]}', '{"$datetime":["2026-01-01",0,null]}', '{"$complex":[1,2]}', '{"$timedelta":[1,2,3]}'),
+        *('{"$time":["09:00",0,[0,null]]}', '{"$time":["09:00",0,[0,"CET"]]}', '{"$set":[1]}', '{"$frozenset":[]}'),
+    ]
+    assert [text for text in right if raised(loads, b"1j" + text.encode())] == []
+    wrong = [
+        *('{"$dict":[[1,2,3]]}', '{"$dict":[[1]]}', '{"$complex":[1]}', '{"$timedelta":[1,2]}'),
+        *('{"$datetime":["2026-01-01",0,null,1]}', '{"$datetime":["2026-01-01",0]}', '{"$time":["09:00",0,[0]]}'),
+        *('{"$time":["09:00",0,[0,"CET",1]]}', '{"$timedelta":[1,2,3,4]}', '{"$complex":[1,2,3]}'),
+    ]
+    for text in wrong:
+        with pytest.raises(CorruptData, match="a tag with a wrong payload"):
+            loads(b"1j" + text.encode())

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from settled.core.invalid import InvalidStreak, signature
+from tests.core.raised import raised
 
 
 class Search(BaseModel):
@@ -269,3 +270,9 @@ def test_case_044_empty_arguments_a_hundred_times():
     assert answers == ["fix_arguments"] * 2 + ["repair_prompt"] + ["give_up"] * 97
     streak.succeeded("search")
     assert streak.failed("search", signature("search", str(error_of({})))) == "fix_arguments"
+
+
+def test_the_least_numbers_that_are_taken():
+    numbers = {(1, 1): None, (1, 2): None, (2, 2): None, (0, 1): "ValueError", (2, 1): "ValueError"}
+    assert {pair: raised(InvalidStreak, *pair) for pair in numbers} == numbers
+    assert raised(InvalidStreak().succeeded, "never called") is None

@@ -1,10 +1,11 @@
 """Keys say which action this is, fingerprints whether it came with the same arguments."""
 
 import json
+import math
 import re
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from enum import Enum
 from itertools import combinations
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from settled.core.canonical import NotCanonical, Rules
 from settled.core.keys import (
     KEY_FORMATS,
+    LONGEST_KEY,
     business_key,
     content_digest,
     fill_template,
@@ -31,6 +33,7 @@ from settled.core.keys import (
     without_defaults,
 )
 from settled.core.strict_json import parse_object
+from tests.core.raised import raised
 from tests.shared import shared
 
 VECTORS = {vector["id"]: vector for vector in json.loads(shared("vectors/canonical.json").read_text())["keys"]}
@@ -476,3 +479,30 @@ def test_volatile_names_end_in_a_loop():
 
 def test_volatile_looking_names_count():
     assert fingerprint({"timestamp": 1}) != fingerprint({"timestamp": 2})
+
+
+# --- what is taken ---
+
+
+def test_every_key_and_format_within_the_bounds_is_taken():
+    keys = {"k": None, "k" * LONGEST_KEY: None, "": "ValueError", "k" * (LONGEST_KEY + 1): "ValueError"}
+    for key_format in KEY_FORMATS:
+        assert {key: raised(format_key, key, key_format) for key in keys} == keys
+    assert raised(format_key, "k", "uuid5") == "ValueError"
+    draws = {bytes(15): "ValueError", bytes(16): None, bytes(17): None}
+    assert {draw: raised(random_key, draw) for draw in draws} == draws
+
+
+def test_every_plain_value_can_be_part_of_a_key():
+    plain = [
+        *("text", True, 0, -1.5, Decimal("1.50"), uuid.UUID(int=1), date(2026, 1, 2), Month.MAY),
+        *(datetime(2026, 1, 2, 9, tzinfo=UTC), time(9), 10**300),
+    ]
+    assert [value for value in plain if raised(template_parts, "k:{value}", {"value": value})] == []
+    refused = [None, "", " ", math.nan, math.inf, Decimal("NaN"), b"x", [1], {}, object()]
+    assert [value for value in refused if raised(template_parts, "{value}", {"value": value}) != "ValueError"] == []
+
+
+def test_any_text_from_outside_has_a_digest():
+    for text in ("", "\ud800", "é", "a\x00"):
+        assert raised(business_key, text, text, (text,), text) is None

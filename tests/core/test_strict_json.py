@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settled.core.strict_json import MAX_DEPTH, MAX_DIGITS, InvalidJson, parse, parse_object
+from settled.core.strict_json import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, InvalidJson, parse, parse_object
+from tests.core.raised import raised
 
 SECRET = "hunter2-swordfish"
 
@@ -218,3 +219,40 @@ def test_a_refusal_can_be_pickled():
     refused = refusal("[1,")
     again = pickle.loads(pickle.dumps(refused))
     assert (again.reason, again.position) == (refused.reason, refused.position)
+
+
+def test_what_stands_just_within_the_bounds_is_taken():
+    documents = [
+        *("1" * MAX_DIGITS, "1." + "1" * (MAX_DIGITS - 2), f"1e{MAX_EXPONENT}", f"1e-{MAX_EXPONENT}", "1" * 640),
+        *("[" * MAX_DEPTH + "]" * MAX_DEPTH, '{"a":' * MAX_DEPTH + "1" + "}" * MAX_DEPTH),
+        "[" + ",".join(["[]"] * 2 * MAX_DEPTH) + "]",
+        "[" + ",".join(["{}"] * 2 * MAX_DEPTH) + "]",
+        *(r'"\ud83c\udf78"', r'"\\ud800"', r'"\n"', "1.5", "{}", '{"a": {"a": 1}, "b": [{"a": 2}]}'),
+    ]
+    assert [document for document in documents if raised(parse, document)] == []
+    assert raised(parse_object, '{"a": 1}') is None
+
+
+def test_any_cut_of_a_document_is_refused_as_no_json():
+    document = r'{"a": [1.5, -2e3, true, null, NaN], "b": "\ud83c\udf78 \ud800", "a": {"c": {}, "c": []}}'
+    cuts = [document[:end] for end in range(len(document))]
+    assert {raised(parse, cut) for cut in cuts} == {"InvalidJson"}
+    assert {raised(parse, document[place:]) for place in range(1, len(document))} <= {"InvalidJson", None}
+
+
+@pytest.mark.parametrize(
+    ("document", "position"),
+    [
+        ('{"a": 1, "a": 2}', 9),
+        ('[{}, {"a": 1}, {"b": {"c": 1}, "c": 2, "b": 3}]', 39),
+        ('{"a": {"b": 1, "b": 2}, "a": 3}', 15),
+        (r'{"a": "x\": ", "\u0061": 2}', 15),
+        ("[1, NaN]", 4),
+        ("[1, -Infinity]", 4),
+        ('["NaN", 1e99999]', 8),
+    ],
+)
+def test_where_it_is_refused(document, position):
+    with pytest.raises(InvalidJson) as caught:
+        parse(document)
+    assert caught.value.position == position

@@ -19,6 +19,7 @@ from settled.core.settling import Adopt, Over, Refused, Resolve, Settle
 from settled.core.states import FINAL, State
 from settled.journals.audit import broken_chains
 from tests.core.build import BUSY, LOST, OTHER, REFUSED, SOME, UNREADABLE, ask, at, attempt, call, journal, own
+from tests.core.raised import raised
 
 VALUE = codec.dumps("value")
 S = State
@@ -517,3 +518,14 @@ def test_a_late_refusal_of_every_attempt_speaks_against_a_verdict_of_happened() 
     late = journal(two).perform(Evidence("op_1", 1, REFUSED))
     assert late is not None
     assert late.disputed is False
+
+
+def test_no_transition_raises_in_any_state() -> None:
+    tried = [
+        (state, name, seconds)
+        for state in BEFORE
+        for name, transition in TRANSITIONS.items()
+        for seconds in (20.0, 120.0)
+        if raised(journal(record(state), seconds=seconds).perform, transition)
+    ]
+    assert tried == []

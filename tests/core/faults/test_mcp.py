@@ -17,6 +17,16 @@ def text(words):
     return {"type": "text", "text": words}
 
 
+def kind_of(result, **more):
+    fault = classify_mcp(result, **more)
+    return None if fault is None else fault.kind
+
+
+def told(result, **more):
+    fault = classify_mcp(result, **more)
+    return None if fault is None else (fault.code, fault.message, fault.uncertain)
+
+
 def test_a_result_without_an_error_is_a_success():
     assert classify_mcp({}) is None
     assert classify_mcp({"content": [], "isError": False}) is None
@@ -25,8 +35,9 @@ def test_a_result_without_an_error_is_a_success():
 
 
 def test_an_answer_is_read_through_its_envelope():
-    fault = classify_mcp({"jsonrpc": "2.0", "id": 1, "result": failed(text("no"))})
-    assert (fault.kind, fault.evidence, fault.message) == (FaultClass.UNKNOWN, Evidence.MAYBE, "no")
+    result = {"jsonrpc": "2.0", "id": 1, "result": failed(text("no"))}
+    assert told(result) == ("mcp_is_error", "no", False)
+    assert kind_of(result) is FaultClass.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -51,24 +62,19 @@ def test_json_rpc_codes(code, kind, evidence):
 
 
 def test_the_code_in_the_text_must_stand_at_its_beginning():
-    assert classify_mcp(failed(text("MCP error -32602: no"))).kind is FaultClass.INVALID
-    assert classify_mcp(failed(text("the server said: MCP error -32602: no"))).kind is FaultClass.UNKNOWN
-    assert classify_mcp(failed(text("MCP error -32001: Request timed out"))).kind is FaultClass.UNKNOWN
-    assert classify_mcp(failed(text("MCP error -326020"))).kind is FaultClass.UNKNOWN
+    assert kind_of(failed(text("MCP error -32602: no"))) is FaultClass.INVALID
+    assert kind_of(failed(text("the server said: MCP error -32602: no"))) is FaultClass.UNKNOWN
+    assert kind_of(failed(text("MCP error -32001: Request timed out"))) is FaultClass.UNKNOWN
+    assert kind_of(failed(text("MCP error -326020"))) is FaultClass.UNKNOWN
 
 
 def test_only_the_first_block_speaks():
-    assert classify_mcp(failed(text("paid"), text("MCP error -32602: no"))).kind is FaultClass.UNKNOWN
+    assert kind_of(failed(text("paid"), text("MCP error -32602: no"))) is FaultClass.UNKNOWN
 
 
 @pytest.mark.parametrize("value", [None, 3, "text", [], [1]])
 def test_what_is_no_result_is_ambiguous(value):
     assert classify_mcp(value).evidence is Evidence.MAYBE
-
-
-def told(result, **more):
-    fault = classify_mcp(result, **more)
-    return fault.code, fault.message, fault.uncertain
 
 
 def test_code_and_text_are_kept():
@@ -89,16 +95,16 @@ def test_a_code_without_a_text():
 
 def test_the_arguments_must_be_those_of_the_tool_that_failed():
     other = failed(text("Error executing tool pay: 1 validation error for bookArguments"))
-    assert classify_mcp(other).kind is FaultClass.UNKNOWN
-    assert classify_mcp(other, tool="pay").kind is FaultClass.UNKNOWN
+    assert kind_of(other) is FaultClass.UNKNOWN
+    assert kind_of(other, tool="pay") is FaultClass.UNKNOWN
 
 
 def test_the_python_sdks_spelling():
-    assert classify_mcp({"content": [text("no")], "is_error": True}).code == "mcp_is_error"
+    assert told({"content": [text("no")], "is_error": True}) == ("mcp_is_error", "no", False)
     assert classify_mcp({"content": [text("no")], "is_error": False}) is None
     assert classify_mcp({"content": [text("no")], "isError": False, "is_error": True}) is None
 
 
 def test_a_result_that_has_a_field_of_that_name_is_no_envelope():
-    assert classify_mcp({"content": [], "isError": True, "result": {"content": []}}).code == "mcp_is_error"
-    assert classify_mcp({"jsonrpc": "2.0", "result": "odd", "isError": True}).code == "mcp_is_error"
+    assert told({"content": [], "isError": True, "result": {"content": []}}) == ("mcp_is_error", "", False)
+    assert told({"jsonrpc": "2.0", "result": "odd", "isError": True}) == ("mcp_is_error", "", False)
