@@ -961,3 +961,24 @@ def test_a_snapshot_with_any_rate_is_taken():
     for usual, expected in ((0, None), (0.0, None), (0.5, None), (1, None), (-0.1, "ValueError"), (1.1, "ValueError")):
         breaker = Breaker(BreakerPolicy())
         assert raised(breaker.restore, {**breaker.snapshot(0.0), "usual": usual}, 0.0) == expected
+
+
+def test_a_fresh_breaker_knows_nothing():
+    assert (Breaker().name, Breaker().policy) == ("", BreakerPolicy())
+    fresh = {"state": "closed", "generation": 0, "wait": 0.0, "outcomes": [], "run": 0, "trips": 0}
+    assert Breaker().snapshot(5.0) == {**fresh, "usual": 0.05, "calm": True}
+
+
+def test_nothing_raises_however_full_the_window_is():
+    breaker = Breaker()
+    for now in range(3 * breaker.policy.window):
+        verdict = "failure" if now % 7 == 3 else "success"
+        assert raised(breaker.record, breaker.generation, verdict, float(now), 0.5) is None
+        assert raised(breaker.snapshot, float(now)) is None
+        assert raised(breaker.describe, float(now)) is None
+
+
+def test_one_breaker_may_stand_twice_beside_others():
+    one, other = Breaker("one"), Breaker("other")
+    one.restore({**one.snapshot(0.0), "state": "open", "wait": 1.0}, 0.0)
+    assert raised(admit, [other, one, one, other], 2.0) is None

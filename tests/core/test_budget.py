@@ -477,3 +477,9 @@ def test_a_budget_in_which_nothing_may_be_spent_has_no_floors():
     assert RunBudget(RetryBudget(total=0)).floor("pay") == 0
     assert RunBudget(RetryBudget(total=4, per_tool={"pay": 0})).floor("pay") == 0
     assert RunBudget(RetryBudget(total=4, floor=0)).floor("pay") == 0
+
+
+def test_a_refund_gives_back_no_tokens_unless_told_so():
+    pools = Pools(tokens=TokenWindow(5))
+    assert raised(pools.refund, "pay") is None
+    assert raised(pools.refund, "pay", tokens=1) == "ValueError"

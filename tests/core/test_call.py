@@ -14,6 +14,7 @@ from settled.core.model import Standing
 from settled.core.states import Event, IllegalTransition, State, next_state
 from settled.core.values import replace
 from tests.core.build import BUSY, LOST, OTHER, REFUSED, SOME, UNREADABLE, at, attempt, call, journal
+from tests.core.raised import raised
 
 S = State
 NONE, MAYBE = Standing.NONE, Standing.MAYBE
@@ -41,6 +42,10 @@ def test_a_change_without_a_payload_keeps_epoch_and_attempts() -> None:
     assert (after.epoch, after.state) == (6, S.UNKNOWN)
     _, grown = evolve(call(), Event.BEGIN, at(7), attempts=(attempt(),))
     assert grown.attempt == 1
+
+
+def test_any_text_has_a_head() -> None:
+    assert [text for text in ("", "é", "d\ud800") if raised(evolve, call(), Event.DOUBT, at(7), detail=text)] == []
 
 
 def test_the_head_is_sha_256_over_the_former_head_and_all_fields() -> None:
@@ -86,6 +91,7 @@ def test_what_an_end_says_about_the_effect() -> None:
 def test_attempts_are_found_changed_and_opened_by_number() -> None:
     made = call(S.PROCESSING, attempt(1, NONE), attempt(2))
     assert attempt_of(made, 2) == attempt(2)
+    assert [raised(attempt_of, made, no) for no in (0, 1, 2, 3)] == [None] * 4
     assert attempt_of(made, 3) is None
     assert with_attempt(made, 2, standing=MAYBE) == (attempt(1, NONE), replace(attempt(2), standing=MAYBE))
     new = opened(made, OTHER, 5, at(9))[-1]

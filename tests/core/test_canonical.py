@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from settled.core.canonical import MAX_DEPTH, NotCanonical, Rules, encode
 from settled.core.keys import without_defaults
 from settled.core.strict_json import parse_object
+from tests.core.raised import raised
 from tests.shared import shared
 
 SECRET = "hunter2-swordfish"
@@ -652,3 +653,81 @@ def test_rules_name_the_arguments_they_speak_of():
         rules.check_roots(["item", "to"])
     with pytest.raises(ValueError, match=r"no argument 'items'\. There are: none\."):
         rules.check_roots([])
+
+
+# --- what is taken ---
+
+
+def test_every_rule_is_taken_where_it_belongs():
+    rules = [
+        *("ignore", "null_is_absent", "unordered", "unique", "instant", "nfc", "strip", "lower", "json", str.upper),
+        *("decimals(2)", "rounded(0)", " rounded ( 12 ) ", ("strip", "lower"), [str.strip, "json"]),
+    ]
+    for path in ("a", "a.b", "a[].b"):
+        assert [rule for rule in rules if raised(Rules.parse, {path: rule})] == []
+    of_elements = [rule for rule in rules if rule not in ("ignore", "null_is_absent")]
+    assert [rule for rule in of_elements if raised(Rules.parse, {"a[]": rule})] == []
+    wrong = ["", "lowr", "decimals", "nfc(2)", "decimals(x)", "decimals(123)", "unordered(1)", "zzz", "rounded()"]
+    assert {raised(Rules.parse, {"a": rule}) for rule in wrong} == {"ValueError"}
+
+
+def test_every_rule_takes_the_values_that_it_is_for():
+    moments = ["2026-01-02T09:00:00Z", "2026-01-02T09:00:00.123456+01:00", datetime(2026, 1, 2, tzinfo=UTC), None]
+    taken = {
+        "instant": moments,
+        "decimals(2)": [1, 1.5, "1.50", "1.500", Decimal("0.25"), "1e3", -7, None],
+        "decimals(0)": [100, "2.0", "1e2"],
+        "rounded(2)": [1, 1.239, "0.5", Decimal("1E+30"), "9" * 40 + ".999", None],
+        "lower": ["A", None],
+        "json": ["[1]", '{"a": 1.50}', None],
+        "unordered": [[2, 1], [], None],
+        "unique": [[2, 1, 2], (1, 1)],
+    }
+    for rule, values in taken.items():
+        by_rule = Rules.parse({"a": rule})
+        assert [value for value in values if raised(encode, {"a": value}, rules=by_rule)] == []
+    refused = {
+        "instant": ["2026-01-02T09:00:00", "2026-01-02T09:00:00.1234567Z", "soon", 7, datetime(2026, 1, 2)],  # noqa: DTZ001
+        "decimals(2)": ["1.005", 0.125, "x", True, math.nan],
+        "rounded(2)": ["x", "", True, math.inf],
+        "lower": [7],
+        "json": ["[1", "NaN"],
+        "unordered": ["ab", 7],
+    }
+    for rule, values in refused.items():
+        by_rule = Rules.parse({"a": rule})
+        assert {raised(encode, {"a": value}, rules=by_rule) for value in values} == {"NotCanonical"}
+
+
+def test_whatever_a_rule_of_the_users_raises_the_value_is_refused():
+    def fails(_):
+        raise KeyError("x")
+
+    for rule in (fails, partial(fails)):
+        assert raised(encode, {"a": 1}, rules=Rules.parse({"a": rule})) == "NotCanonical"
+
+
+def test_as_deep_as_may_be_nested_is_taken():
+    rules = Rules.parse({"x": "ignore", "a[]": "strip"})
+    for wrap in (lambda value: [value], lambda value: {"a": value}):
+        value = "1"
+        for _ in range(MAX_DEPTH):
+            value = wrap(value)
+        assert (raised(encode, value), raised(encode, wrap(value))) == (None, "NotCanonical")
+        assert (raised(encode, value, rules=rules), raised(encode, wrap(value), rules=rules)) == (None, "NotCanonical")
+    deep = 1
+    for _ in range(MAX_DEPTH - 2):
+        deep = [deep]
+    for path in ("a.b", "a[]", "a"):
+        at = {"a": {"b": deep}} if path == "a.b" else {"a": [deep]}
+        assert raised(encode, at, rules=Rules.parse({path: lambda value: value})) is None
+
+
+def test_every_plain_value_has_a_form():
+    values = [
+        *(None, True, 0, 7, 10**500, 0.5, Decimal("1.50"), "text", b"x", date(2026, 1, 2), time(9), timedelta(1)),
+        *(datetime(2026, 1, 2, tzinfo=UTC), UUID(int=1), Colour.RED, Mood.CALM, [1], (1,), {"a": 1}, {1, 2}),
+    ]
+    for rules in (None, Rules.parse({"x": "ignore"})):
+        assert [value for value in values if raised(encode, value, rules=rules)] == []
+        assert [value for value in values if raised(encode, {"a": [value]}, rules=rules)] == []

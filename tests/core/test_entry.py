@@ -10,6 +10,7 @@ from settled.core.entry import Entry
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.states import State
 from tests.core.build import ask, call, journal
+from tests.core.raised import raised
 
 S = State
 
@@ -208,3 +209,21 @@ def test_what_the_history_holds_counts_as_answered() -> None:
 def test_two_tenants_never_share_a_scope() -> None:
     assert scope_of_run("a", "b:c") != scope_of_run("a:b", "c")
     assert scope_of_run("acme", "r") == "run:4:acme:r"
+
+
+def test_nobody_who_leaves_and_nothing_that_is_told_has_to_be_known() -> None:
+    leaving = [(state, heard) for state in (None, S.SUCCEEDED, S.UNKNOWN) for heard in (True, False)]
+    assert [one for one in leaving if raised(Entry().leave, "stranger", one[0], heard=one[1])] == []
+    assert [one for one in leaving if raised(taken().leave, "asker-1", one[0], heard=one[1])] == []
+    assert [state for state in State if raised(Entry().tell, call(state))] == []
+    told = taken()
+    told.tell(call(S.SUCCEEDED))
+    assert raised(told.leave, "asker-1", S.SUCCEEDED, heard=True) is None
+
+
+def test_who_was_refused_and_never_heard_it_leaves_what_was_forgotten_meanwhile() -> None:
+    entry = Entry()
+    entry.refuse("k", ask(operation_id="op_2"), (call(),))
+    entry.told.clear()
+    assert raised(entry.leave, "op_2", None, heard=False) is None
+    assert (entry.answered, entry.told, entry.listed) == ({}, {}, {})

@@ -506,3 +506,21 @@ def test_every_plain_value_can_be_part_of_a_key():
 def test_any_text_from_outside_has_a_digest():
     for text in ("", "\ud800", "é", "a\x00"):
         assert raised(business_key, text, text, (text,), text) is None
+
+
+@dataclass
+class Booked:
+    id: int
+
+
+class Paid(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="allow")
+    id: int
+
+
+def test_a_member_is_found_in_whatever_declares_its_fields():
+    holders = [{"id": 7}, Booked(7), Paid(id=7), Paid(id=7, more=1)]
+    assert [one for one in holders if raised(template_parts, "{a.id}", {"a": one})] == []
+    assert raised(template_parts, "{a.more}", {"a": Paid(id=7, more=1)}) is None
+    without = [7, "text", None, object(), Booked, Paid, {}, [7], Paid(id=7)]
+    assert {raised(template_parts, "{a.no}", {"a": one}) for one in without} == {"ValueError"}

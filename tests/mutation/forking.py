@@ -20,8 +20,8 @@ from mutmut.mutation import trampoline
 
 LONGEST = 20
 """Seconds of processor time that the tests of one mutant may take."""
-ERRORS = 25
-"""So many tests that raise something else, and no other test is asked for a failed assertion."""
+PATIENCE = 5
+"""Seconds of processor time in which, once a test raised something else, others are asked for a failed assertion."""
 MEMORY = 2 << 30
 
 
@@ -90,15 +90,15 @@ def _start(mutant, items):
 
 
 def _verdict(items):
-    errors = 0
+    errors = False
     for item in items:
         if hasattr(item, "_initrequest"):
             item._initrequest()
         for report in runtestprotocol(item, log=False, nextitem=None):
             if report.failed and ("AssertionError" in report.longreprtext or "DID NOT RAISE" in report.longreprtext):
                 return "assertion"
-            errors += report.failed
-        if errors >= ERRORS:
+            errors |= report.failed
+        if errors and time.process_time() > PATIENCE:
             break
     return "error" if errors else "survived"
 
