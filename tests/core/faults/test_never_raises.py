@@ -3,6 +3,7 @@
 import json
 
 from settled.core.faults import classify, classify_mcp, classify_response, retry_after
+from tests.core.faults.fakes import answered, made, raised_during, rpc_error
 from tests.core.faults.test_answers import FAULTS, GRAPHQL, JSON, MULTI_STATUS, SUCCESSES
 from tests.core.faults.test_table import SOURCES
 from tests.core.raised import raised
@@ -13,6 +14,7 @@ FIELDS = (
     *("error", "errors", "details", "detail", "message", "extensions", "code", "type", "items", "violations"),
     *("Failed", "Successful", "UnprocessedItems", "FailedRecordCount", "data", "results", "status", "jsonrpc", "ok"),
 )
+WRONG = "Error executing tool pay: 1 validation error for payArguments"
 DATES = (
     *("Wed, 21 Oct 2026 07:28:30 GMT", "Wednesday, 21-Oct-26 07:28:30 GMT", "Wed Oct 21 07:28:30 2026"),
     *("Wed, 31 Feb 2026 07:28:30 GMT", "Wed, 21 Oct 0000 07:28:30 GMT", "Wed, 21 Oct 2026 99:99:99 GMT"),
@@ -62,8 +64,33 @@ def test_no_error_makes_it_raise():
     assert [error for error in pairs if raised(classify, error, attempt=2, doubtful=True)] == []
 
 
+def test_no_graph_of_errors_makes_it_raise():
+    def linked(cause, context):
+        first, second = KeyError("first"), made("shop.PaymentError")
+        first.__cause__, first.__context__ = (second if cause else None), (second if context else None)
+        second.__cause__, second.__context__ = (first if cause else None), (first if context else None)
+        return second
+
+    graphs = [linked(cause, context) for cause in (False, True) for context in (False, True)]
+    done = answered("requests.exceptions.JSONDecodeError", 200)
+    single, mixed = ExceptionGroup("", [ValueError()]), ExceptionGroup("", [ConnectionRefusedError(), done])
+    twice = raised_during(ValueError(), mixed)
+    twice.__cause__ = ExceptionGroup("", [done, done])
+    graphs += [single, mixed, twice, raised_during(made("shop.PaymentError"), ConnectionRefusedError())]
+    assert [graph for graph in graphs if raised(classify, graph)] == []
+    metadata = (
+        None,
+        5,
+        (3,),
+        (("grpc-status-details-bin", "text"),),
+        (("grpc-status-details-bin",),),
+        (("a", b"\xff"),),
+    )
+    assert [one for one in metadata if raised(classify, rpc_error("UNAVAILABLE", metadata=one))] == []
+
+
 def test_no_result_of_mcp_makes_it_raise():
-    blocks = [{"type": "text", "text": odd} for odd in (*ODD, "MCP error -32602", "Error executing tool pay: x")]
+    blocks = [{"type": "text", "text": odd} for odd in (*ODD, "MCP error -32602", WRONG, WRONG[:-1])]
     results = [{"isError": True, "content": content} for content in (*ODD, *([block] for block in blocks))]
     envelopes = [{"jsonrpc": "2.0", field: odd} for field in ("result", "error") for odd in (*ODD, {"code": -32602})]
     every = [*ODD, *results, *envelopes]
