@@ -521,11 +521,14 @@ def test_a_late_refusal_of_every_attempt_speaks_against_a_verdict_of_happened() 
 
 
 def test_no_transition_raises_in_any_state() -> None:
+    of_owners = {"adopt dead": Adopt("op_1", dead=1), "over": Over("op_1", [1, 2])}
     tried = [
-        (state, name, seconds)
+        (state, disputed, name, seconds)
         for state in BEFORE
-        for name, transition in TRANSITIONS.items()
+        for disputed in (False, True)
+        for name, transition in (TRANSITIONS | of_owners).items()
         for seconds in (20.0, 120.0)
-        if raised(journal(record(state), seconds=seconds).perform, transition)
+        if raised(journal(record(state, disputed=disputed), seconds=seconds).perform, transition)
     ]
     assert tried == []
+    assert raised(journal().perform, TRANSITIONS["claim"]) is None
