@@ -8,7 +8,7 @@ import pytest
 
 from settled.core import codec
 from settled.core.claim import Claim
-from settled.core.commands import AwaitCall, CheckOwners, Report, Shut, Spill, Transact
+from settled.core.commands import AwaitCall, CheckOwners, Report, Shut, Spill, Tell, Transact
 from settled.core.entry import Entry
 from settled.core.late import Evidence
 from settled.core.model import Effect, KeyKind, Standing
@@ -68,6 +68,9 @@ def test_an_entry_that_was_superseded_while_it_settled_begins_nothing_more() -> 
     answer = drive(script, made)
     assert (answer.status, answer.reason) == ("in_progress", "superseded")
     assert script.names().count("Invoke") == 1
+    tell = sent(script, Tell)[-1]
+    assert (tell.event, tell.call and tell.call.operation_id) == ("retry_not_made", "op_2")
+    assert tell.facts == {"reason": "superseded"}
 
 
 def outside(**changes: Any) -> Life:

@@ -438,6 +438,7 @@ def test_nothing_is_sent_when_the_intent_outlasted_the_askers_time(
     if not is_sent:
         fault = sent(script, End)[-1].fault
         assert (fault.code, fault.evidence, fault.local) == ("never_sent", Proof.NONE, True)
+        assert fault.message == "the asker's time was over before the attempt could start"
         assert [c.verdict for c in sent(script, Report)][-1] == "neutral"
 
 
