@@ -464,9 +464,12 @@ def test_every_count_from_0_on_is_taken():
     assert [cost for cost in (0, 1) if raised(run.try_spend, "pay", cost)] == []
     assert [cost for cost in (0, 1) if raised(run.refund, "pay", cost)] == []
     assert raised(run.refund, "mail") == "ValueError"
+    assert raised(run.try_spend, "pay") is None
+    assert (raised(run.refund, "pay"), raised(run.refund, "pay")) == (None, "ValueError")
     window = TokenWindow(0)
     assert [count for count in (0, 5) if raised(window.use, count)] == []
     assert [count for count in (0, 5) if raised(window.refund, count)] == []
+    assert [numbers for numbers in ((0.001, 0.001), (1, 0.1)) if raised(Pool, *numbers)] == []
     pool = Pool(0.001, 0.001)
     assert raised(pool.debit, 0.001) is None
     assert raised(pool.debit, 0.001) == "ValueError"
@@ -474,6 +477,8 @@ def test_every_count_from_0_on_is_taken():
 
 
 def test_a_budget_in_which_nothing_may_be_spent_has_no_floors():
+    nothing = [RetryBudget(total=0), RetryBudget(total=4, per_tool={"pay": 0}), RetryBudget(total=4, floor=0)]
+    assert [budget for budget in nothing if raised(RunBudget(budget).floor, "pay")] == []
     assert RunBudget(RetryBudget(total=0)).floor("pay") == 0
     assert RunBudget(RetryBudget(total=4, per_tool={"pay": 0})).floor("pay") == 0
     assert RunBudget(RetryBudget(total=4, floor=0)).floor("pay") == 0
