@@ -13,6 +13,7 @@ from settled.core.entry import Entry
 from settled.core.late import Evidence
 from settled.core.model import Effect, KeyKind, Standing
 from settled.core.outcome import NEVER_SENT
+from settled.core.owed import Heard
 from settled.core.policy import Limits
 from settled.core.runs import EnterRun
 from settled.core.settling import Adopt
@@ -85,6 +86,27 @@ def told(answer: Answer) -> tuple[str, str]:
 
 
 # --- who is told what ---------------------------------------------------------------------
+
+
+def test_who_is_given_an_outcome_that_was_owed_says_so_in_the_journal() -> None:
+    shown = {"kind": KeyKind.RANDOM, "key": "old", "decided": "probe", "result": codec.dumps("value")}
+    done = call(S.SUCCEEDED, attempt(1, Standing.DONE), **shown)
+    store = journal(done)
+    store.books.put_owed(done)
+    script = Script(store, ["another"])
+    answer = drive(script, outside())
+    assert (answer.status, "Invoke" in script.names()) == ("succeeded", False)
+    assert sent(script, Heard) == [Heard("op_1")]
+    assert list(store.books.owed("", "pay", "1:i")) == []
+
+
+def test_who_is_given_an_outcome_that_was_never_in_doubt_or_still_is_says_nothing() -> None:
+    script = Script(journal(), ["value"])
+    assert told(drive(script, outside())) == ("succeeded", "")
+    assert sent(script, Heard) == []
+    script = Script(journal(), [LOST])
+    assert drive(script, outside()).status == "unknown"
+    assert sent(script, Heard) == []
 
 
 def test_who_is_answered_has_been_told_and_waits_no_more() -> None:
