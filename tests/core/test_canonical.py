@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import time as os_time
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
@@ -731,3 +732,19 @@ def test_every_plain_value_has_a_form():
     for rules in (None, Rules.parse({"x": "ignore"})):
         assert [value for value in values if raised(encode, value, rules=rules)] == []
         assert [value for value in values if raised(encode, {"a": [value]}, rules=rules)] == []
+
+
+@pytest.fixture
+def in_tokyo(monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    os_time.tzset()
+    yield
+    monkeypatch.undo()
+    os_time.tzset()
+
+
+@pytest.mark.usefixtures("in_tokyo")
+def test_an_instant_is_the_same_on_every_machine():
+    rules = Rules.parse({"a": "instant"})
+    for moment in ("2026-01-01T00:00:00Z", "2026-01-01T09:00:00+09:00", datetime(2026, 1, 1, tzinfo=UTC)):
+        assert encode({"a": moment}, rules=rules) == encode({"a": datetime(2026, 1, 1, tzinfo=UTC)})

@@ -7,6 +7,7 @@ import math
 import pickle
 import struct
 import sys
+import tracemalloc
 import zlib
 from collections import Counter, OrderedDict, namedtuple
 from dataclasses import dataclass
@@ -514,6 +515,17 @@ def test_damage_in_packed_data_is_noticed():
 def test_corrupt(data):
     with pytest.raises(CorruptData):
         loads(data)
+
+
+def test_data_that_says_less_than_it_holds_does_not_fill_the_memory():
+    bomb = b"1z10:" + zlib.compress(b"0" * 50_000_000)
+    tracemalloc.start()
+    try:
+        assert raised(loads, bomb) == "CorruptData"
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000
 
 
 @pytest.mark.parametrize(
