@@ -381,6 +381,12 @@ def test_a_refund_undoes_a_debit():
     assert (pools.run.left, pools.session.left, pools.tokens.used) == (9, 9, 0)
 
 
+def test_nothing_can_be_given_back_by_who_spent_nothing():
+    budget = RunBudget(RetryBudget(total=3))
+    budget.refund("mail", 0)
+    assert budget.left == 3
+
+
 def test_no_pools_bound_nothing():
     pools = Pools()
     pools.first_attempt()

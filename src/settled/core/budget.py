@@ -199,9 +199,10 @@ class RunBudget:
         Raises:
             ValueError: there are not so many to uncount.
         """
-        if self._spent.get(tool, 0) < cost:
+        spent = self._spent.get(tool, 0)
+        if spent < cost:
             raise ValueError(f"{tool} has not spent {cost} that could be given back")
-        self._spent[tool] -= cost
+        self._spent[tool] = spent - cost
 
     def _held_for_others(self, tool: str) -> int:
         unused = (max(0, self.floor(each) - self._spent.get(each, 0)) for each in self._known if each != tool)

@@ -103,7 +103,9 @@ def _text(value: object) -> str | None:
         return "true" if value else "false"
     if isinstance(value, Decimal):
         return numeric.plain(value) if value.is_finite() else None
-    if isinstance(value, int | float):
+    if isinstance(value, int):
+        return numeric.plain(value)
+    if isinstance(value, float):
         return numeric.plain(value) if isfinite(value) else None
     if isinstance(value, datetime | date | time):
         return value.isoformat()

@@ -117,9 +117,9 @@ def local(code: str) -> Fault:
     return Fault(FaultClass.RETRYABLE, Evidence.NONE, code, local=True)
 
 
-def throttled(code: str, retry_after: float | None = None) -> Fault:
+def throttled(code: str) -> Fault:
     """Turned away because of the pace: a throttled answer proves that nothing was executed."""
-    return Fault(FaultClass.RETRYABLE, Evidence.NONE, code, throttled=True, retry_after=retry_after)
+    return Fault(FaultClass.RETRYABLE, Evidence.NONE, code, throttled=True)
 
 
 def in_progress(code: str) -> Fault:

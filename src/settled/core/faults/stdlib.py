@@ -77,7 +77,7 @@ def _by_number(number: int | None, situation: Situation) -> Fault | None:
 def _never_connected(error: BaseException) -> bool:
     words = look.text(look.attr(error, "strerror") or error)
     if words.startswith("Multiple exceptions: "):  # asyncio's, when each address failed in another way
-        each = words.removeprefix("Multiple exceptions: ").split("[Errno ")[1:]
+        each = words.split("[Errno ")[1:]
         return bool(each) and all(_CONNECTING.match(one.partition("] ")[2]) for one in each)
     return _CONNECTING.match(words) is not None
 
