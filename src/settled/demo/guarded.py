@@ -118,10 +118,14 @@ class Agent:
         self._reporter.finish(plan.run_id)
 
     async def settle(self, plan: RunPlan) -> None:
-        """Work on a run once more if something in it was left open: so each open call is asked for again."""
+        """Work on a run once more if something in it was left open: so each open call is asked for again.
+
+        Also if it was killed while it did so: then its last account of the run is not whole.
+        """
         own = [line for line in lines(self._orders.folder / "reports.jsonl") if line["run_id"] == plan.run_id]
         latest = max((line["entry"] for line in own), default=0)
-        if any(line["said"] != "done" for line in own if line["entry"] == latest):
+        account = [line["said"] for line in own if line["entry"] == latest]
+        if len(account) < len(plan.wishes) or set(account) != {"done"}:
             await self._converse(plan)
 
     async def _converse(self, plan: RunPlan) -> None:
