@@ -39,7 +39,7 @@ def own_folder(tmp_path, monkeypatch):
 
 
 def test_a_small_demo_with_two_kills_and_nothing_doubled_lost_or_misreported(own_folder, capsys):
-    code = run_demo(16, 2, as_json=True)
+    code = run_demo(24, 11, as_json=True)
     shown = json.loads(capsys.readouterr().out)
     guarded, careful = shown["guarded"], shown["careful"]
     assert {name: guarded[name] for name in ("doubled", "lost", "false", "needless")} == {

@@ -232,9 +232,12 @@ def test_a_process_that_dies_harms_no_other_on_the_same_file(nursery, tmp_path):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_deaths_of_processes_alone_and_in_pairs(nursery, tmp_path, seed):
-    deaths = []
-    for number in range(3):
+    deaths, at_work = [], False
+    for number in range(12):  # three, or more where the machine was so quick that nobody died at work
         (tmp_path / str(number)).mkdir()
         deaths += at_random(nursery, tmp_path / str(number), Random(100 * seed + number))
+        at_work = any(death.died and death.work > 3 for death in deaths)
+        if number >= 2 and at_work:
+            break
     assert [str(death) for death in deaths if death.problems] == []
-    assert any(death.died and death.work > 3 for death in deaths)
+    assert at_work
