@@ -121,7 +121,8 @@ def act(dice, number):
     ask = make_ask(operation_id=op, lease=dice.choice([0.0, 0.01, 30.0]), **shared)
     again = make_ask(operation_id=f"op_{name}_{number}", lease=0.01, **shared)
     run = f"run{dice.randrange(2)}"
-    scope = dict(kind=KeyKind.SCOPED, key="", scope=scope_of_run("acme", run), run_id=run, run_entry=dice.randrange(4))
+    whose = dict(run_id=dice.choice([run, ""]), run_entry=dice.randrange(4))  # in the run, or fenced by no entry
+    scope = dict(kind=KeyKind.SCOPED, key="", scope=scope_of_run("acme", run), **whose)
     same = dict(entry=Entry(1), identity="i", fingerprint="1", lease=0.0)
     inside = make_ask(operation_id=f"op_{name}_{number}_in", **scope, **same)
     journal.perform(dice.choice([
