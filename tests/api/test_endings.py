@@ -72,16 +72,16 @@ def test_an_open_breaker_stays_open_in_the_next_process(tmp_path: Path) -> None:
         tool = declare(guard)
         for n in range(2):
             assert tool.options(key=f"k{n}").call().status == "unknown"
-        guard._keep_breakers()
+        guard.breakers.keep()
     with settled.Guard(address) as guard:
         tool = declare(guard)
         result = tool.options(key="k3").call()
         assert result.reason == "breaker_open"
         assert result.retry_after is not None
         assert 0 < result.retry_after <= 72
-        guard._keep_breakers()
+        guard.breakers.keep()
         assert guard.journal.reset_breakers() == ["tool:sick"]
-        guard._keep_breakers()
+        guard.breakers.keep()
         assert tool.options(key="k3").call().status == "unknown"
 
 

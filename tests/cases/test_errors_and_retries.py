@@ -64,7 +64,7 @@ def test_case_024_a_breaker_trip_is_not_pinned(guard: settled.Guard) -> None:
     act, made = scripted(guard, [httpx.ReadTimeout("x"), "fine"], breaker=trip, key="k:{n}")
     assert act.call(n=1).status == "unknown"
     assert act.call(n=2).reason == "breaker_open"
-    guard.breakers_of(act)[0].reset()
+    guard.breakers.of(act)[0].reset()
     assert act.call(n=2).value == "fine"
     assert len(made) == 2
 
@@ -227,7 +227,7 @@ async def test_case_048_cancelled_calls_do_not_trip_the_breaker(guard: settled.G
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert guard.breakers_of(look)[0].state(guard.floor.now()) == "closed"
+    assert guard.breakers.of(look)[0].state(guard.floor.now()) == "closed"
 
 
 def test_case_049_bad_requests_are_neutral(guard: settled.Guard) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, 
 
 from settled.api import care, making
 from settled.api.bound import BoundCall
+from settled.api.breakers import KeptBreakers
 from settled.api.opening import MemorySpill, open_journal
 from settled.api.recent import Recent
 from settled.api.result import Result
@@ -23,7 +24,6 @@ from settled.core.breaker import Breaker
 from settled.core.budget import Pool, Pools, RetryBudget, RunBudget
 from settled.core.invalid import InvalidStreak
 from settled.core.strict_json import InvalidJson, parse_object
-from settled.core.threshold import BreakerPolicy
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
 from settled.errors import DeclarationError, JournalError
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from settled.api.options import ToolOptions
     from settled.api.tool import AsyncTool, Declare
     from settled.core.ask import Ask
-    from settled.core.breaker import Snapshot
     from settled.core.settling import Verdict
+    from settled.core.threshold import BreakerPolicy
     from settled.ports import Journal, Sink, SpillFile
 
 P = ParamSpec("P")
@@ -93,15 +93,14 @@ class Guard:
         self.vault = Vault(encryption_key)
         self.journal, spill = _opened(journal, journal_id=journal_id, must_exist=must_exist, **journal_options)
         self.floor = Floor(self.journal, spill, lease=lease, sinks=[alerts] if callable(alerts) else list(alerts))
-        self.floor.keeper.chores += [self.journal.seal, self.floor.bring, self._keep_breakers, self._deliver_alerts]
+        over_all = Breaker(f"guard:{agent}", breaker) if breaker else None
+        self.breakers = KeptBreakers(self.floor, over_all)
+        self.floor.keeper.chores += [self.journal.seal, self.floor.bring, self.breakers.keep, self._deliver_alerts]
         self.tools: dict[str, Tool[Any, Any]] = {}
         self.told_open = Recent(MOST_REMEMBERED)
         self._session = RunBudget(retries, scope="session") if retries else None
-        self._own_breaker = Breaker(f"guard:{agent}", breaker) if breaker else None
-        self._breakers: dict[str, tuple[Breaker, ...]] = {}
         self._pools: dict[str, Pools] = {}
         self._streak = InvalidStreak()
-        self._resets: dict[str, int] = {}
         self._lock = threading.Lock()
         _guards.add(self)
         with suppress(JournalError, OSError):  # the keeper tries again
@@ -142,34 +141,6 @@ class Guard:
         tool.guard = self
         self.tools[tool.name] = tool
         return tool
-
-    def breakers_of(self, tool: Tool[Any, Any]) -> tuple[Breaker, ...]:
-        """Return the breakers that a call of ``tool`` must pass."""
-        found = self._breakers.get(tool.name)
-        if found is None:
-            with self._lock:
-                found = self._breakers.setdefault(tool.name, self._make_breakers(tool))
-        return found
-
-    def _make_breakers(self, tool: Tool[Any, Any]) -> tuple[Breaker, ...]:
-        policy = tool.checked.options.breaker
-        chosen = BreakerPolicy() if policy == "default" else policy
-        own = () if chosen is None else (self._restored(Breaker(f"tool:{tool.name}", chosen)),)
-        return own if self._own_breaker is None else (*own, self._own_breaker)
-
-    def _restored(self, breaker: Breaker) -> Breaker:
-        """A breaker goes on where the last process (or another one) kept it."""
-        kept = None
-        with suppress(JournalError):  # what matters more will say that the journal is away
-            kept = self.journal.breakers().get(breaker.name)
-        if kept is not None:
-            self._resets[breaker.name] = kept.get("resets", 0)
-            self.floor.keeper.wake()  # it may have been reset while nobody was there
-            passed = max(0.0, self.journal.now().wall - kept["at"])
-            aged = [(age + passed, failed) for age, failed in kept["outcomes"]]
-            snapshot = {**kept, "wait": max(0.0, kept["wait"] - passed), "outcomes": aged}
-            breaker.restore(cast("Snapshot", snapshot), self.floor.now())
-        return breaker
 
     def pools_of(self, tool: Tool[Any, Any]) -> Pools:
         """Return the retry pools of this process that a call of ``tool`` draws on."""
@@ -326,22 +297,9 @@ class Guard:
 
     # --- chores and end --------------------------------------------------------------------
 
-    def _keep_breakers(self) -> None:
-        now = self.floor.now()
-        breakers = {b.name: b for each in list(self._breakers.values()) for b in each}
-        if not breakers:
-            return
-        at = self.journal.now().wall
-        known = self._resets
-        snapshots = {n: {**b.snapshot(now), "at": at, "resets": known.get(n, 0)} for n, b in breakers.items()}
-        resets = self.journal.save_breakers(snapshots)
-        for name, count in resets.items():
-            if name in breakers and self._resets.get(name, 0) != count:
-                breakers[name].reset()
-            self._resets[name] = count
-
     def _forked(self) -> None:
         self._lock = threading.Lock()
+        self.breakers.forked()
         self.floor.forked()
 
     def _deliver_alerts(self) -> None:
@@ -359,7 +317,7 @@ class Guard:
         """Let go of threads and files. Calls that run on detached are recorded as late evidence or spilled."""
         self.floor.keeper.close()
         with suppress(JournalError):  # what the breakers have learnt is worth a try, and no more
-            self._keep_breakers()
+            self.breakers.keep(changed=True)
         self.journal.close()
 
     def __enter__(self) -> Self:

@@ -94,7 +94,7 @@ def _parts(guard: Guard, tool: Tool[Any, Any]) -> tuple[Any, ...]:
         encoder(guard, tool),
         _prober(guard, tool, options.probe) if options.probe else None,
         options.refresh,
-        guard.breakers_of(tool),
+        guard.breakers.of(tool),
         guard.pools_of(tool),
         lambda key: format_key(key, options.key_format),
         not guard.vault.encrypts,
