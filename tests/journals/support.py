@@ -1,9 +1,12 @@
 """Processes that the tests of journals start."""
 
 import os
+import subprocess
+import sys
 import traceback
 import warnings
 
+from settled.testing.records import AWKWARD, begun, ended, make_ask, unknown_call
 from tests.shared import ROOT
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
@@ -32,3 +35,84 @@ def in_a_child(work):
         said = pipe.read().decode()
     os.waitpid(pid, 0)
     return said
+
+
+# --- programs that several processes run on one journal; the first argument is where it is, the second who runs it ---
+
+OPENING = {
+    "sqlite": "from settled.journals.sqlite import SqliteJournal as Journal; patience = {'busy_timeout': 60}",
+    "postgres": "from settled.journals.postgres import PostgresJournal as Journal; patience = {'patience': 60}",
+}
+
+CLAIMER = """
+import sys
+from settled import host
+from settled.core.ask import Begun
+from settled.core.claim import Claim
+from settled.core.progress import End
+from settled.testing.records import make_ask
+
+where, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+journal = Journal(where, **patience)
+print("ready", flush=True)
+sys.stdin.readline()
+for i in range(rounds):
+    ask = make_ask(key=f"pay:{i}", fingerprint=f"1:{i}", operation_id=f"op_{i}_{name}", owner=host.this_process())
+    reply = journal.perform(Claim(ask))
+    if isinstance(reply, Begun):
+        journal.perform(End(reply.call.operation_id, 1, 1, None, name.encode()))
+        print("begun", i, flush=True)
+journal.close()
+"""
+
+WRITER = """
+import sys, threading
+from settled import host
+from settled.core.claim import Claim
+from settled.testing.records import make_ask
+
+journal = Journal(sys.argv[1], **patience)
+lock = threading.Lock()
+
+def work(name):
+    for i in range(10**6):
+        number = f"{sys.argv[2]}_{name}_{i}"
+        ask = make_ask(key=number, operation_id=f"op_{number}", owner=host.this_process())
+        journal.perform(Claim(ask))
+        with lock:  # told: from here on it must be there whatever happens
+            sys.stdout.write(ask.operation_id + "\\n")
+            sys.stdout.flush()
+
+for name in range(8):
+    threading.Thread(target=work, args=(name,), daemon=True).start()
+threading.Event().wait()
+"""
+
+
+def start(program, *arguments, journal):
+    """Start a process that runs a program on a kind of journal."""
+    command = [sys.executable, "-c", f"{OPENING[journal]}\n{program}", *map(str, arguments)]
+    return subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def together(program, where, rounds, *, journal):
+    """Let eight processes do the same at once; return the words that each has said."""
+    children = [start(program, where, name, rounds, journal=journal) for name in range(8)]
+    for child in children:
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    said = [child.communicate(timeout=120)[0].split() for child in children]
+    assert [child.returncode for child in children] == [0] * 8
+    return said
+
+
+def sealed_twice(journal):
+    """Put three calls into a journal, sealed twice, and one more."""
+    ended(journal, begun(journal, make_ask(operation_id="op_a", tool=AWKWARD)), result=b"receipt")
+    journal.seal()
+    ended(journal, begun(journal, make_ask(operation_id="op_b")), result=b"receipt")
+    unknown_call(journal, operation_id="op_c")
+    journal.seal()
+    begun(journal, make_ask(operation_id="op_d"))

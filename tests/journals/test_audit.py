@@ -8,7 +8,8 @@ import pytest
 from settled.core.model import KeyKind, Terms
 from settled.journals.prune import prune
 from settled.journals.sqlite import SqliteJournal
-from settled.testing.records import AWKWARD, LOST, FakeClock, begun, ended, make_ask, unknown_call
+from settled.testing.records import LOST, FakeClock, begun, ended, make_ask
+from tests.journals.support import sealed_twice
 
 
 @pytest.fixture
@@ -17,12 +18,7 @@ def journal(tmp_path):
     clock = FakeClock()
     journal = SqliteJournal(tmp_path / "journal.db", clock=clock)
     journal.clock = clock
-    ended(journal, begun(journal, make_ask(operation_id="op_a", tool=AWKWARD)), result=b"receipt")
-    journal.seal()
-    ended(journal, begun(journal, make_ask(operation_id="op_b")), result=b"receipt")
-    unknown_call(journal, operation_id="op_c")
-    journal.seal()
-    begun(journal, make_ask(operation_id="op_d"))
+    sealed_twice(journal)
     yield journal
     journal.close()
 

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -16,57 +14,7 @@ from settled.core.values import replace
 from settled.journals.sqlite import SqliteJournal
 from settled.ports import CallQuery
 from settled.testing.records import FakeClock, begun, ended, make_ask
-from tests.journals.support import ENVIRONMENT, forked
-
-CLAIMER = """
-import sys
-from settled import host
-from settled.core.ask import Begun
-from settled.core.claim import Claim
-from settled.core.progress import End
-from settled.journals.sqlite import SqliteJournal
-from settled.testing.records import make_ask
-
-path, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
-journal = SqliteJournal(path, busy_timeout=60)
-print("ready", flush=True)
-sys.stdin.readline()
-for i in range(rounds):
-    ask = make_ask(key=f"pay:{i}", fingerprint=f"1:{i}", operation_id=f"op_{i}_{name}", owner=host.this_process())
-    reply = journal.perform(Claim(ask))
-    if isinstance(reply, Begun):
-        journal.perform(End(reply.call.operation_id, 1, 1, None, name.encode()))
-        print("begun", i, flush=True)
-journal.close()
-"""
-
-WRITER = """
-import sys, threading
-from settled import host
-from settled.core.claim import Claim
-from settled.journals.sqlite import SqliteJournal
-from settled.testing.records import make_ask
-
-journal = SqliteJournal(sys.argv[1])
-lock = threading.Lock()
-
-def work(name):
-    for i in range(10**6):
-        ask = make_ask(key=f"pay:{name}:{i}", operation_id=f"op_{name}_{i}", owner=host.this_process())
-        journal.perform(Claim(ask))
-        with lock:  # told: from here on it must be there whatever happens
-            sys.stdout.write(ask.operation_id + "\\n")
-            sys.stdout.flush()
-
-for name in range(8):
-    threading.Thread(target=work, args=(name,), daemon=True).start()
-threading.Event().wait()
-"""
-
-
-def start(program, *arguments):
-    command = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+from tests.journals.support import CLAIMER, WRITER, forked, start, together
 
 
 @pytest.fixture
@@ -76,14 +24,7 @@ def path(tmp_path):
 
 def test_of_8_processes_one_begins_each_call(path):
     """They even create the file together."""
-    children = [start(CLAIMER, path, name, 25) for name in range(8)]
-    for child in children:
-        assert child.stdout.readline() == "ready\n"
-    for child in children:
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    begun_by = [child.communicate(timeout=60)[0].split() for child in children]
-    assert [child.returncode for child in children] == [0] * 8
+    begun_by = together(CLAIMER, path, 25, journal="sqlite")
     assert sum(words.count("begun") for words in begun_by) == 25
     journal = SqliteJournal(path)
     assert journal.count() == {"succeeded": 25}
@@ -95,7 +36,7 @@ def test_of_8_processes_one_begins_each_call(path):
 @pytest.mark.parametrize("lines", [1, 60, 300])
 def test_what_was_told_survives_a_kill(path, lines):
     """SIGKILL while the leader commits for eight threads; another process goes on at once."""
-    child = start(WRITER, path)
+    child = start(WRITER, path, "w", journal="sqlite")
     told = [child.stdout.readline().strip() for _ in range(lines)]
     child.send_signal(signal.SIGKILL)
     told += child.stdout.read().split("\n")[:-1]
@@ -115,7 +56,7 @@ def test_what_was_told_survives_a_kill(path, lines):
 def test_an_open_journal_goes_on_when_another_process_is_killed(path):
     """The killed one may hold the write lock: the system lets it go."""
     journal = SqliteJournal(path)
-    child = start(WRITER, path)
+    child = start(WRITER, path, "w", journal="sqlite")
     assert child.stdout.readline()
     for _ in range(20):
         ended(journal, begun(journal, make_ask(key=os.urandom(4).hex(), operation_id=f"op_{os.urandom(4).hex()}")))

@@ -8,7 +8,8 @@ import pytest
 
 from settled.core.model import KeyKind, Terms
 from settled.journals.prune import Pruned, prune
-from settled.testing.records import AWKWARD, FakeClock, begun, ended, make_ask, unknown_call
+from settled.testing.records import FakeClock, begun, ended, make_ask
+from tests.journals.support import sealed_twice
 
 
 @pytest.fixture
@@ -20,12 +21,7 @@ def clock():
 def journal(open_journal, clock):
     """Three calls, sealed twice, and one more."""
     journal = open_journal(clock=clock)
-    ended(journal, begun(journal, make_ask(operation_id="op_a", tool=AWKWARD)), result=b"receipt")
-    journal.seal()
-    ended(journal, begun(journal, make_ask(operation_id="op_b")), result=b"receipt")
-    unknown_call(journal, operation_id="op_c")
-    journal.seal()
-    begun(journal, make_ask(operation_id="op_d"))
+    sealed_twice(journal)
     return journal
 
 

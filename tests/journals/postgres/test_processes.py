@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 import threading
 import time
 
@@ -24,30 +22,8 @@ from settled.journals.postgres.line import Line
 from settled.journals.postgres.transactions import Transactions
 from settled.ports import CallQuery
 from settled.testing.records import FakeClock, begun, ended, make_ask, scoped, unknown_call
-from tests.journals.support import ENVIRONMENT, forked
+from tests.journals.support import CLAIMER, WRITER, forked, start, together
 from tests.servers.postgres import PostgresServer
-
-CLAIMER = """
-import sys
-from settled import host
-from settled.core.ask import Begun
-from settled.core.claim import Claim
-from settled.core.progress import End
-from settled.journals.postgres import PostgresJournal
-from settled.testing.records import make_ask
-
-url, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
-journal = PostgresJournal(url, patience=60)
-print("ready", flush=True)
-sys.stdin.readline()
-for i in range(rounds):
-    ask = make_ask(key=f"pay:{i}", fingerprint=f"1:{i}", operation_id=f"op_{i}_{name}", owner=host.this_process())
-    reply = journal.perform(Claim(ask))
-    if isinstance(reply, Begun):
-        journal.perform(End(reply.call.operation_id, 1, 1, None, name.encode()))
-        print("begun", i, flush=True)
-journal.close()
-"""
 
 JOINED = """
 import sys
@@ -55,11 +31,10 @@ from settled.core.ask import Begun
 from settled.core.claim import Claim
 from settled.core.entry import Entry
 from settled.core.runs import EnterRun
-from settled.journals.postgres import PostgresJournal
 from settled.testing.records import scoped
 
 url, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
-journal = PostgresJournal(url, patience=60)
+journal = Journal(url, **patience)
 print("ready", flush=True)
 sys.stdin.readline()
 entry, same = Entry(1), dict(identity="same", words="same", fingerprint="1")
@@ -71,31 +46,6 @@ for i in range(rounds):
 journal.close()
 """
 
-WRITER = """
-import sys, threading
-from settled import host
-from settled.core.claim import Claim
-from settled.journals.postgres import PostgresJournal
-from settled.testing.records import make_ask
-
-journal = PostgresJournal(sys.argv[1], patience=60)
-lock = threading.Lock()
-
-def work(name):
-    for i in range(10**6):
-        number = f"{sys.argv[2]}_{name}_{i}"
-        ask = make_ask(key=number, operation_id=f"op_{number}", owner=host.this_process())
-        journal.perform(Claim(ask))
-        with lock:  # told: from here on it must be there whatever happens
-            sys.stdout.write(ask.operation_id + "\\n")
-            sys.stdout.flush()
-
-for name in range(8):
-    threading.Thread(target=work, args=(name,), daemon=True).start()
-threading.Event().wait()
-"""
-
-
 CROWD = """
 import random, sys, threading
 from settled.core.claim import Claim
@@ -105,11 +55,10 @@ from settled.core.model import KeyKind, Terms
 from settled.core.progress import Begin, Close, End, Renew
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.settling import Adopt, Over, Resolve
-from settled.journals.postgres import PostgresJournal
 from settled.testing.records import LOST, REFUSED, make_ask
 
 url, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
-journal = PostgresJournal(url, patience=60)
+journal = Journal(url, **patience)
 print("ready", flush=True)
 sys.stdin.readline()
 
@@ -147,31 +96,13 @@ journal.close()
 """
 
 
-def start(program, *arguments):
-    command = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
 @pytest.fixture
 def url(postgres, schema_name, tmp_path):
     return postgres.url(schema=schema_name, spill=tmp_path / "spill")
 
 
-def together(program, url, rounds):
-    """Let eight processes do the same at once; return the words that each has said."""
-    children = [start(program, url, name, rounds) for name in range(8)]
-    for child in children:
-        assert child.stdout.readline() == "ready\n"
-    for child in children:
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    said = [child.communicate(timeout=120)[0].split() for child in children]
-    assert [child.returncode for child in children] == [0] * 8
-    return said
-
-
 def test_of_8_processes_one_begins_each_call(open_journal, url):
-    said = together(CLAIMER, url, 25)
+    said = together(CLAIMER, url, 25, journal="postgres")
     assert sum(words.count("begun") for words in said) == 25
     journal = open_journal()
     assert journal.count() == {"succeeded": 25}
@@ -182,7 +113,7 @@ def test_8_processes_in_one_run_are_counted_one_after_the_other(open_journal, ur
     """Each asks for another like call: a number given twice would be one call for two."""
     journal = open_journal()
     journal.perform(EnterRun("shared", "acme"))
-    said = together(JOINED, url, 10)
+    said = together(JOINED, url, 10, journal="postgres")
     told = [(name, int(number)) for words in said for name, number in zip(words[::2], words[1::2], strict=True)]
     for name in ("begun", "entry"):
         assert sorted(number for what, number in told if what == name) == list(range(1, 81))
@@ -191,7 +122,7 @@ def test_8_processes_in_one_run_are_counted_one_after_the_other(open_journal, ur
 
 def test_a_crowd_on_few_calls_loses_no_change(open_journal, url):
     """24 threads of 8 processes do everything to five calls and two runs: no change is made over an unseen one."""
-    said = together(CROWD, url, 40)
+    said = together(CROWD, url, 40, journal="postgres")
     assert all(words[0] == "done" for words in said)
     journal = open_journal()
     assert sum(len(journal.log(f"op_shared_{i}")) for i in range(5)) > 10
@@ -360,7 +291,7 @@ def test_what_was_told_survives_when_the_server_is_killed(tmp_path):
     """SIGKILL and an orderly restart, in mid-load of two processes, which go on as soon as it is back."""
     with PostgresServer() as server:
         url = server.url(spill=tmp_path / "spill")
-        children = [start(WRITER, url, name) for name in range(2)]
+        children = [start(WRITER, url, name, journal="postgres") for name in range(2)]
         told = []
         for end in (server.kill, server.stop, server.kill):
             told += [child.stdout.readline().strip() for child in children for _ in range(60)]
