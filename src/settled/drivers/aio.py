@@ -27,7 +27,17 @@ from settled.core.commands import (
 from settled.core.model import Effect
 from settled.current import current
 from settled.drivers.alarm import alarm_of
-from settled.drivers.attempts import current_call, late_of, not_begun, probed, raised, returned, run_here, timed_out
+from settled.drivers.attempts import (
+    SHORTEST_SLEEP,
+    current_call,
+    late_of,
+    not_begun,
+    probed,
+    raised,
+    returned,
+    run_here,
+    timed_out,
+)
 from settled.drivers.leaving import Leaving, in_thread, within
 from settled.drivers.wires import cut
 from settled.errors import JournalError
@@ -46,8 +56,6 @@ if TYPE_CHECKING:
 
 CANCEL_GRACE = 0.5
 """Seconds that an async tool has to end after its time-out cancelled it."""
-SHORTEST_SLEEP = 1e-6
-"""Seconds: a shorter wait is over when a loop comes back to it."""
 _under_way: set[asyncio.Task[Any]] = set()
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from settled.drivers.floor import Binding, Floor
 
 
+SHORTEST_SLEEP = 1e-6
+"""Seconds: a shorter wait is over before the system, or the loop, comes back from it."""
 _FIRST = CurrentCall("", 1)
 """The first attempt of any call that needs no record; made once, since such calls are many."""
 _ANSWERS = frozenset({bool, bytes, dict, float, int, list, str, tuple, type(None)})

@@ -26,7 +26,7 @@ from settled.core.commands import (
     Woke,
 )
 from settled.core.values import replace
-from settled.drivers.attempts import finished, late_of, probed, raised, run_here, timed_out
+from settled.drivers.attempts import SHORTEST_SLEEP, finished, late_of, probed, raised, run_here, timed_out
 from settled.drivers.leaving import Leaving, in_thread, within
 from settled.errors import JournalError
 
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from settled.drivers.floor import Binding, Floor
 
     T = TypeVar("T")
-
-
-SHORTEST_SLEEP = 1e-6
-"""Seconds: to ask the system for a shorter sleep takes longer than that."""
 
 
 def drive(flow: Flow[T], hand: Hand) -> T:
