@@ -351,7 +351,7 @@ def filled(folder: Path, records: int) -> None:
     SqliteJournal(folder / "journal.db").close()
     connection = sqlite3.connect(folder / "journal.db", isolation_level=None)
     connection.execute("PRAGMA synchronous = OFF")
-    books, owner = SqliteBooks(connection, together=False), host.this_process()
+    books, owner = SqliteBooks(connection), host.this_process()
     for first in range(0, records, 20_000):
         connection.execute("BEGIN")
         for i in range(first, min(records, first + 20_000)):

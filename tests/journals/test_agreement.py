@@ -12,6 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from settled.core.values import replace
 from settled.journals.sqlite import SqliteJournal
 from settled.journals.sqlite.books import SqliteBooks
+from settled.journals.sqlite.transactions import Transactions
 from settled.testing.agreement import Agreement
 
 IN_MEMORY = next((path for path in ["/dev/shm"] if os.access(path, os.W_OK)), None)  # many small files: spare the disk
@@ -50,8 +51,9 @@ def prolong_nothing(self, call):
     return None
 
 
-def keep_what_raised(self):
-    self.keep()
+def keep_what_raised(self, member, books, now):
+    ORIGINALS["_apply"](self, member, books, now)
+    return True
 
 
 def put_run_without_turn(self, run):
@@ -67,16 +69,17 @@ PLANTED = {
     "made": made_none,
     "last_n": last_n_of_any_lane,
     "prolong": prolong_nothing,
-    "undo": keep_what_raised,
+    "_apply": keep_what_raised,
     "put_run": put_run_without_turn,
     "turn": turn_of_one_entry,
 }
-ORIGINALS = {name: getattr(SqliteBooks, name) for name in PLANTED}
+OWNERS = {name: Transactions if name == "_apply" else SqliteBooks for name in PLANTED}
+ORIGINALS = {name: getattr(owner, name) for name, owner in OWNERS.items()}
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_disagreement_is_seen(name, monkeypatch):
-    monkeypatch.setattr(SqliteBooks, name, PLANTED[name])
+    monkeypatch.setattr(OWNERS[name], name, PLANTED[name])
     chosen = settings(
         max_examples=2000,
         stateful_step_count=50,

@@ -19,6 +19,7 @@ LOOKUPS = {
     "last_n": (books.LAST_N, ("scope", "tool", "lane", "identity")),
     "made": (books.MADE, ("scope", "tool", 1, 2)),
     "unsettled": (books.UNSETTLED, ("tool", "scope", "tenant")),
+    "unsettled_alike": (books.UNSETTLED_ALIKE, ("tool", "scope", "tenant", "identity")),
     "owed": (books.OWED, ("tenant", "tool", "fingerprint")),
     "turn": (books.TURN, ("tenant", "run", "turn")),
     "run": (books.RUN, ("tenant", "run")),
@@ -57,9 +58,10 @@ def test_every_look_up_goes_by_an_index(journal, name):
     assert not [line for line in plan if line.startswith("SCAN")], plan
 
 
-def test_unsettled_calls_are_found_by_all_that_they_are_asked_by(journal):
-    [plan] = [line for line in plan_of(journal, *LOOKUPS["unsettled"]) if "calls_open" in line]
-    assert all(f"{column}=?" in plan for column in ("state", "tool", "scope", "tenant"))
+@pytest.mark.parametrize(("name", "more"), [("unsettled", ()), ("unsettled_alike", ("identity",))])
+def test_unsettled_calls_are_found_by_all_that_they_are_asked_by(journal, name, more):
+    [plan] = [line for line in plan_of(journal, *LOOKUPS[name]) if "calls_open" in line]
+    assert all(f"{column}=?" in plan for column in ("state", "tool", "scope", "tenant", *more))
 
 
 @pytest.mark.parametrize("name", ["alike", "last_n"])
@@ -85,10 +87,10 @@ def test_what_waits_for_somebody_is_listed_by_an_index(journal, query, index):
 def test_a_write_costs_two_commits_and_few_statements(journal, statements):
     call = begun(journal, make_ask())
     verbs = [statement.split()[0] for statement in statements]
-    assert verbs == ["BEGIN", "SELECT", "SELECT", "INSERT", "INSERT", *SIGNED]
+    assert verbs == ["BEGIN", "PRAGMA", "SELECT", "SELECT", "INSERT", "INSERT", *SIGNED]
     statements.clear()
     ended(journal, call)
-    assert [s.split()[0] for s in statements] == ["BEGIN", "SELECT", "UPDATE", "INSERT", *SIGNED]
+    assert [s.split()[0] for s in statements] == ["BEGIN", "PRAGMA", "UPDATE", "INSERT", *SIGNED]
 
 
 def test_a_replay_costs_no_commit(journal, statements):
@@ -115,7 +117,7 @@ def test_a_prolonged_lease_writes_no_log(journal, statements):
     call = begun(journal, make_ask())
     statements.clear()
     journal.perform(Renew([(call.operation_id, 1, 60.0)]))
-    assert [s.split()[0] for s in statements] == ["BEGIN", "SELECT", "UPDATE", *SIGNED]
+    assert [s.split()[0] for s in statements] == ["BEGIN", "PRAGMA", "UPDATE", *SIGNED]
 
 
 def test_cost_is_flat_in_one_scope(journal, statements):

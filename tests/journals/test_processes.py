@@ -9,11 +9,11 @@ import pytest
 
 from settled.core.ask import Begun, Busy
 from settled.core.claim import Claim
-from settled.core.progress import End
+from settled.core.progress import Begin, End, FencedOut
 from settled.core.values import replace
 from settled.journals.sqlite import SqliteJournal
 from settled.ports import CallQuery
-from settled.testing.records import FakeClock, begun, ended, make_ask
+from settled.testing.records import FakeClock, Look, begun, ended, make_ask
 from tests.journals.support import CLAIMER, WRITER, forked, start, together
 
 
@@ -223,4 +223,31 @@ def test_the_end_of_an_attempt_is_recorded_by_whoever_has_it(path):
     call = begun(journal, make_ask())
     assert exit_codes([fork(lambda: journal.perform(End(call.operation_id, 1, 1, None, b"1")))]) == [0]
     assert journal.get(call.operation_id).result == b"1"
+    journal.close()
+
+
+def test_what_another_connection_changes_is_seen_at_once(tmp_path):
+    """A process keeps in mind how its own calls stand, for as long as nobody else writes to the file."""
+    path = tmp_path / "journal.db"
+    ours, theirs = SqliteJournal(path), SqliteJournal(path)
+    call = begun(ours, make_ask())
+    assert ours.perform(Look(lambda books: books.by_id(call.operation_id))) == call
+    done = theirs.perform(End(call.operation_id, call.epoch, 1, None, b"receipt"))
+    assert ours.perform(Look(lambda books: books.by_id(call.operation_id))) == done
+    assert isinstance(ours.perform(Begin(call.operation_id, call.epoch, 2, make_ask())), FencedOut)
+    for journal in (ours, theirs):
+        journal.close()
+
+
+def test_what_was_rolled_back_is_not_kept_in_mind(tmp_path):
+    journal = SqliteJournal(tmp_path / "journal.db")
+    call = begun(journal, make_ask())
+
+    def end_and_fail(books):
+        End(call.operation_id, call.epoch, 1, None, b"receipt").apply(books, journal.now())
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        journal.perform(Look(end_and_fail))
+    assert journal.perform(Look(lambda books: books.by_id(call.operation_id))) == call
     journal.close()

@@ -53,8 +53,8 @@ class Books(Protocol):
     def made(self, scope: str, tool: str, entries: Sequence[int]) -> Sequence[Call]:
         """Return the calls of one tool made in ``entries`` that may have had an effect."""
 
-    def unsettled(self, tenant: str, scope: str, tool: str) -> Sequence[Call]:
-        """Return the calls of one tool in one scope whose outcome is open: unknown, or at work."""
+    def unsettled(self, tenant: str, scope: str, tool: str, identity: str | None = None) -> Sequence[Call]:
+        """Return the calls of one tool in one scope whose outcome is open (unknown, or at work); of one identity."""
 
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         """Return the highest number given to a call of this identity; 0 if none."""

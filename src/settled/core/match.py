@@ -224,7 +224,10 @@ def _outside(books: Books, ask: Ask, now: Moment) -> Match | Barred | Suspect | 
     """
     if ask.while_unknown == "allow" or ask.terms.effect in HARMLESS:
         return None
-    calls = [c for c in _unsettled(books, ask) if c.kind is KeyKind.RANDOM and c.operation_id not in ask.despite]
+    # Of this identity only, where that is enough: many other calls of the tool may be at work.
+    identity = None if ask.while_unknown == "any" else ask.identity
+    found = books.unsettled(ask.tenant, ask.scope, ask.tool, identity)
+    calls = [c for c in found if c.kind is KeyKind.RANDOM and c.operation_id not in ask.despite]
     same = [c for c in calls if c.fingerprint == ask.fingerprint]
     doubt = next((c for c in same if _open_for(c, ask, now)), None) or _told_open(books, ask) or owed_to(books, ask)
     if doubt is not None:

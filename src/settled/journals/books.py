@@ -37,10 +37,12 @@ MADE: Final = (
     f"{SELECT_CALL} INDEXED BY calls_made WHERE scope = ? AND scope <> '' AND tool = ? AND entry >= ? AND entry <= ? "
     f"AND state IN ({_MAY_HAVE_EFFECT}) ORDER BY seq"
 )
-UNSETTLED: Final = (
+_UNSETTLED: Final = (
     f"{SELECT_CALL} INDEXED BY calls_open WHERE state IN ('unknown', 'processing') AND state <> 'succeeded' "
-    "AND tool = ? AND scope = ? AND tenant = ? ORDER BY seq"
+    "AND tool = ? AND scope = ? AND tenant = ?"
 )
+UNSETTLED: Final = f"{_UNSETTLED} ORDER BY seq"
+UNSETTLED_ALIKE: Final = f"{_UNSETTLED} AND identity = ? ORDER BY seq"
 RUN: Final = f"{SELECT_RUN} WHERE tenant = ? AND run_id = ?"
 OWED: Final = "SELECT operation_id FROM owed WHERE tenant = ? AND tool = ? AND fingerprint = ? ORDER BY seq"
 TURN: Final = "SELECT entry FROM turns WHERE tenant = ? AND run_id = ? AND turn = ? ORDER BY entry"
@@ -134,9 +136,11 @@ class TableBooks(ABC):
         found = self.calls(MADE, scope, tool, entries[0], entries[-1])
         return [call for call in found if call.entry in entries]
 
-    def unsettled(self, tenant: str, scope: str, tool: str) -> Sequence[Call]:
-        """Return the calls of one tool in one scope whose outcome is open, in order of creation."""
-        return self.calls(UNSETTLED, tool, scope, tenant)
+    def unsettled(self, tenant: str, scope: str, tool: str, identity: str | None = None) -> Sequence[Call]:
+        """Return the calls of one tool in one scope whose outcome is open, in order of creation; of one identity."""
+        if identity is None:
+            return self.calls(UNSETTLED, tool, scope, tenant)
+        return self.calls(UNSETTLED_ALIKE, tool, scope, tenant, identity)
 
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         """Return the highest number given to a call of this identity; 0 if none."""

@@ -69,9 +69,9 @@ class MemoryBooks:
         found = (self.calls[op] for op in self.tools.get((scope, tool), ()))
         return [call for call in found if call.entry in entries and call.state in MAY_HAVE_EFFECT]
 
-    def unsettled(self, tenant: str, scope: str, tool: str) -> list[Call]:
+    def unsettled(self, tenant: str, scope: str, tool: str, identity: str | None = None) -> list[Call]:
         found = sorted(self.open_calls.get((tenant, scope, tool), ()), key=self.places.__getitem__)
-        return [self.calls[op] for op in found]
+        return [call for call in map(self.calls.__getitem__, found) if identity in (None, call.identity)]
 
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         found = self.likes.get((scope, lane, tool, identity))

@@ -14,8 +14,9 @@ from settled.testing.records import begun, ended, make_ask
 from tests.journals.support import ENVIRONMENT
 from tests.servers.postgres import PostgresServer
 
-ADDITIVE = Step(2, additive=True, statements=("CREATE TABLE later (one bigint)",))
-CHANGING = Step(2, additive=False, statements=("ALTER TABLE outbox RENAME COLUMN at TO since",))
+NEXT = schema.newest() + 1
+ADDITIVE = Step(NEXT, additive=True, statements=("CREATE TABLE later (one bigint)",))
+CHANGING = Step(NEXT, additive=False, statements=("ALTER TABLE outbox RENAME COLUMN at TO since",))
 
 
 def there(postgres, name):
@@ -52,7 +53,7 @@ def test_an_older_guard_works_on_the_schema_of_a_newer_release(open_journal, mon
     """While a deployment rolls; its own release has opened the journal first."""
     monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, ADDITIVE))
     newer = open_journal()
-    assert newer.check().facts["schema"] == 2
+    assert newer.check().facts["schema"] == NEXT
     monkeypatch.undo()
     older = open_journal()
     call = ended(older, begun(older, make_ask()))
@@ -65,7 +66,7 @@ def test_a_step_that_adds_is_taken_at_once(open_journal, monkeypatch):
     call = begun(older := open_journal(), make_ask())
     monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, ADDITIVE))
     newer = open_journal()
-    assert newer.check().facts["schema"] == 2
+    assert newer.check().facts["schema"] == NEXT
     assert newer.get(call.operation_id) == call
     ended(older, call)
 
@@ -73,13 +74,13 @@ def test_a_step_that_adds_is_taken_at_once(open_journal, monkeypatch):
 def test_a_step_that_changes_waits_to_be_asked_for(open_journal, postgres, schema_name, tmp_path, monkeypatch):
     open_journal().close()
     monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, CHANGING))
-    with pytest.raises(JournalError, match=r"schema version 1; the step to version 2 changes.*migrate"):
+    with pytest.raises(JournalError, match=rf"schema version {NEXT - 1}; the step to version {NEXT} changes.*migrate"):
         open_journal()
     url = postgres.url(schema=schema_name)
-    assert migrate(url, spill=tmp_path / "spill") == (1, 2)
-    assert open_journal().check().facts["schema"] == 2
+    assert migrate(url, spill=tmp_path / "spill") == (NEXT - 1, NEXT)
+    assert open_journal().check().facts["schema"] == NEXT
     monkeypatch.undo()
-    with pytest.raises(JournalError, match=r"schema version 2.*upgrade settled; nothing was executed"):
+    with pytest.raises(JournalError, match=rf"schema version {NEXT}.*upgrade settled; nothing was executed"):
         open_journal()
 
 

@@ -222,11 +222,11 @@ class PostgresBooks(TableBooks):
         self._hold(f"scope {scope}")
         return super().made(scope, tool, entries)
 
-    def unsettled(self, tenant: str, scope: str, tool: str) -> Sequence[Call]:
-        """Return the calls of one tool in one scope whose outcome is open, in order of creation."""
+    def unsettled(self, tenant: str, scope: str, tool: str, identity: str | None = None) -> Sequence[Call]:
+        """Return the calls of one tool in one scope whose outcome is open, in order of creation; of one identity."""
         if scope:
             self._hold(f"scope {scope}")
-        return super().unsettled(tenant, scope, tool)
+        return super().unsettled(tenant, scope, tool, identity)
 
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         """Return the highest number given to a call of this identity; 0 if none."""

@@ -130,6 +130,15 @@ STEPS: tuple[Step, ...] = (
             f"CREATE TABLE forgotten (operation_id {_TEXT} PRIMARY KEY)",
         ),
     ),
+    Step(
+        2,
+        additive=True,
+        statements=(
+            # A new call asks whether a like one is open: the many others at work must cost it nothing.
+            "DROP INDEX calls_open",
+            "CREATE INDEX calls_open ON calls (state, tool, scope, tenant, identity) WHERE state <> 'succeeded'",
+        ),
+    ),
 )
 """Every step there ever was, oldest first."""
 
@@ -138,7 +147,7 @@ _THERE: Final = (
     "SELECT 1 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
     "WHERE n.nspname = %s AND c.relname = 'meta'"
 )
-_NAMES: Final = ("CREATE TABLE ", "ALTER TABLE ", "CREATE FUNCTION ", "EXECUTE FUNCTION ")
+_NAMES: Final = ("CREATE TABLE ", "ALTER TABLE ", "CREATE FUNCTION ", "EXECUTE FUNCTION ", "DROP INDEX ")
 
 
 def newest() -> int:

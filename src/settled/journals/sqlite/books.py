@@ -1,8 +1,8 @@
-"""The books of one SQLite transaction."""
+"""The books of one SQLite transaction, and what is known from the ones before it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from settled.journals.books import TableBooks
 
@@ -10,49 +10,62 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
+    from settled.core.call import Call, LogRow
+
+_MOST_KNOWN: Final = 2048
+_LARGE: Final = 16_384
+"""Bytes of arguments and result from which on a call is read from the file instead."""
+
 
 class SqliteBooks(TableBooks):
-    """The look-ups and changes of one transaction, and which of its members wrote.
+    """The look-ups and changes of one transaction.
 
-    With ``together``, each member that writes does so in a savepoint of its own, so that one that raises leaves
-    nothing behind and harms no other.
+    Args:
+        connection: Where it was begun.
+        known: Calls as they stand in the file, by operation id; kept up to date with what is written here.
     """
 
-    def __init__(self, connection: sqlite3.Connection, *, together: bool) -> None:
+    def __init__(self, connection: sqlite3.Connection, known: dict[str, Call] | None = None) -> None:
         self.connection = connection
+        self.known: dict[str, Call] = {} if known is None else known
         self.changed = False
-        """Whether a member that is kept has written."""
-        self.together = together
-        self._wrote = False
-
-    def keep(self) -> None:
-        """End a member whose writes are to stand."""
-        if self._wrote:
-            if self.together:
-                self.connection.execute("RELEASE member")
-            self.changed, self._wrote = True, False
-
-    def undo(self) -> None:
-        """End a member that raised: take its writes back."""
-        if self._wrote and self.connection.in_transaction:
-            if self.together:
-                self.connection.execute("ROLLBACK TO member")
-                self.connection.execute("RELEASE member")
-            else:
-                self.connection.execute("ROLLBACK")
-        self._wrote = False
+        """Whether something was written."""
 
     def write(self, statement: str, *values: Any) -> sqlite3.Cursor:
         """Execute a statement that changes the journal."""
-        if not self._wrote:
-            self._wrote = True
-            if self.together:
-                self.connection.execute("SAVEPOINT member")
+        self.changed = True
         return execute(self.connection, statement, values)
 
     def look(self, statement: str, *values: Any) -> sqlite3.Cursor:
         """Execute a statement that only reads."""
         return execute(self.connection, statement, values)
+
+    def by_id(self, operation_id: str) -> Call | None:
+        """Return the call with this operation id."""
+        return self.known.get(operation_id) or super().by_id(operation_id)
+
+    def put(self, call: Call, row: LogRow) -> None:
+        """Keep a call and the log row of its change."""
+        super().put(call, row)
+        self._know(call)
+
+    def prolong(self, call: Call) -> None:
+        """Keep a longer lease; no log row, since no state changes."""
+        super().prolong(call)
+        self._know(call)
+
+    def forget(self, call: Call) -> None:
+        """Remove a call that nothing can ask for any more; its log stays."""
+        super().forget(call)
+        self.known.pop(call.operation_id, None)
+
+    def _know(self, call: Call) -> None:
+        if len(call.arguments) + len(call.result or b"") > _LARGE:
+            self.known.pop(call.operation_id, None)
+            return
+        if len(self.known) >= _MOST_KNOWN:
+            self.known.clear()
+        self.known[call.operation_id] = call
 
 
 class Reader:

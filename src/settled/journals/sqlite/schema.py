@@ -136,6 +136,15 @@ STEPS: tuple[Step, ...] = (
             ),
         ),
     ),
+    Step(
+        3,
+        additive=True,
+        statements=(
+            # A new call asks whether a like one is open: the many others at work must cost it nothing.
+            "DROP INDEX calls_open",
+            "CREATE INDEX calls_open ON calls (state, tool, scope, tenant, identity) WHERE state <> 'succeeded'",
+        ),
+    ),
 )
 """Every step there ever was, oldest first."""
 

@@ -17,6 +17,7 @@ from settled.journals.sqlite.trouble import explained
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from settled.core.call import Call
     from settled.core.model import Moment
     from settled.journals.commit import Member
     from settled.journals.sqlite.file import JournalFile
@@ -42,6 +43,9 @@ class Transactions:
         self._number = 0
         self._crowded_until = 0.0
         self._began = self._ended = 0.0
+        self._known: dict[str, Call] = {}
+        self._seen: tuple[sqlite3.Connection, int] | None = None
+        """The connection, and how often others had changed the file as it saw it; ``None``: nothing is known."""
 
     def run(self, batch: Sequence[Member]) -> None:
         """Perform a batch; every member gets its reply or its error. Raises only what interrupts the thread."""
@@ -50,28 +54,35 @@ class Transactions:
             rest = self._part(rest)
 
     def _part(self, batch: list[Member]) -> list[Member]:
-        """Perform members up to the first that meets trouble in the store; return those after it."""
-        reached = len(batch)
+        """Perform a batch in one transaction; return the members for which another one is needed."""
         try:
             connection = self._begun()
-            books = SqliteBooks(connection, together=len(batch) > 1)
+            books = SqliteBooks(connection, self._known_to(connection))
             now = self._clock()
-            for reached, member in enumerate(batch, 1):  # noqa: B007 - how far it came is what counts afterwards
+            for member in batch:
                 if not self._apply(member, books, now):
-                    break
+                    self._roll_back()
+                    return [other for other in batch if other.error is None]
             self._end(books)
         except sqlite3.Error as fault:
             self._give_up()
-            for member in batch[:reached]:
+            for member in batch:
                 member.fail(member.error or explained(fault, self._file.path))
         except JournalError as fault:
             self._roll_back()
-            for member in batch[:reached]:
+            for member in batch:
                 member.fail(member.error or _another(fault))
         except BaseException:
             self._give_up()
             raise
-        return batch[reached:]
+        return []
+
+    def _known_to(self, connection: sqlite3.Connection) -> dict[str, Call]:
+        """Return the calls that are known to stand as they were written here: nobody else has changed the file."""
+        (version,) = connection.execute("PRAGMA data_version").fetchone()
+        if self._seen != (connection, version):
+            self._known, self._seen = {}, (connection, version)
+        return self._known
 
     def _begun(self) -> sqlite3.Connection:
         connection = self._file.writer()
@@ -93,20 +104,17 @@ class Transactions:
     def _apply(self, member: Member, books: SqliteBooks, now: Moment) -> bool:
         """Apply one transition; return whether the transaction can go on.
 
-        After trouble (a damaged page, say) SQLite refuses more in the same transaction, so that one ends there.
+        It cannot after a member that raised once something was written: what is its own cannot be told from the
+        others'. They are performed once more without it, which is cheaper than a savepoint for each that goes well.
         """
         try:
             member.reply = member.transition.apply(books, now)
-            books.keep()
         except sqlite3.Error as fault:
             member.fail(explained(fault, self._file.path))
-            books.undo()
-            if books.changed and not books.connection.in_transaction:
-                raise  # SQLite has rolled all of it back: nobody's writes stand
-            return isinstance(fault, sqlite3.IntegrityError)
+            return False
         except Exception as error:  # noqa: BLE001 - the rule's own; its caller gets it, the others go on
-            books.undo()
             member.fail(error)
+            return not books.changed
         return True
 
     def _end(self, books: SqliteBooks) -> None:
@@ -141,6 +149,7 @@ class Transactions:
         return False
 
     def _roll_back(self) -> None:
+        self._seen = None
         connection = self._file.at_work
         if connection is not None and connection.in_transaction:
             with suppress(sqlite3.Error):
