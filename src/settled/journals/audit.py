@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from settled.ports import CallQuery
 
 
+Head = tuple[str, int, str]
+"""A log row for a seal: whose it is, its number, and its head."""
+
+
 def matches(call: Call, query: CallQuery, now: Moment) -> bool:
     """Whether a call is among those that are asked for."""
     wanted = (
@@ -34,12 +38,15 @@ def matches(call: Call, query: CallQuery, now: Moment) -> bool:
     return all(wanted)
 
 
-def seal_over(previous: str, rows: Iterable[LogRow]) -> str:
-    """Return the seal that chains the heads of ``rows`` to the seal before."""
-    digest = sha256(previous.encode())
-    for row in rows:
-        digest.update(f"\n{row.operation_id} {row.no} {row.head}".encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+def seal_over(previous: str, heads: Iterable[Head]) -> str:
+    """Return the seal that chains ``heads`` to the seal before."""
+    lines = [previous, *[f"{operation_id} {no} {head}" for operation_id, no, head in heads]]
+    return sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def head_of(row: LogRow) -> Head:
+    """Return what a seal covers of a log row: it stands for all the rest."""
+    return row.operation_id, row.no, row.head
 
 
 def broken_chains(rows: Iterable[LogRow]) -> Iterator[str]:
@@ -69,7 +76,7 @@ def broken_seals(rows: Iterable[LogRow], seals: Iterable[tuple[int, str]]) -> It
             there = done + len(piece)
             yield f"seal {text[:12]}: covers {upto} log rows, but only {there} are there: the tail was cut off"
             return
-        if seal_over(previous, piece) != text:
+        if seal_over(previous, map(head_of, piece)) != text:
             yield f"seal {text[:12]}: log rows {done + 1} to {upto} are not the ones that were sealed"
         done, previous = upto, text
 

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from settled.core.call import Call
+    from settled.journals.audit import Head
 
 _COLUMNS: Final = ", ".join(COLUMNS)
 _TEXTS: Final = len(COLUMNS) - 3  # the columns before the two payloads and the body
 
 SELECT_CALL: Final = f"SELECT {_COLUMNS} FROM calls"  # noqa: S608 - made of constants
 SELECT_LOG: Final = "SELECT operation_id, no, at, event, state, epoch, attempt, detail, digest, head FROM log"
+SELECT_HEAD: Final = "SELECT operation_id, no, head FROM log"
 SELECT_RUN: Final = "SELECT run_id, tenant, entry, turn, since, spent, state FROM runs"
 
 BY_ID: Final = f"{SELECT_CALL} WHERE operation_id = ?"
@@ -226,6 +228,12 @@ def read_log(row: Sequence[Any]) -> LogRow:
     """Return the log row of a row of ``SELECT_LOG``."""
     operation_id, no, at, event, state, epoch, attempt, detail, digest, head = map(plain, row)
     return LogRow(operation_id, no, at, Event(event), State(state), epoch, attempt, detail, digest, head)
+
+
+def read_head(row: Sequence[Any]) -> Head:
+    """Return the head of a row of ``SELECT_HEAD``."""
+    operation_id, no, head = row
+    return plain(operation_id), no, plain(head)
 
 
 def log_values(row: LogRow) -> tuple[Any, ...]:

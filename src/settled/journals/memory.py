@@ -9,7 +9,15 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from settled.core.states import MAY_HAVE_EFFECT, UNSETTLED, State
-from settled.journals.audit import broken_chains, broken_seals, matches, missing_head, off_its_log, seal_over
+from settled.journals.audit import (
+    broken_chains,
+    broken_seals,
+    head_of,
+    matches,
+    missing_head,
+    off_its_log,
+    seal_over,
+)
 from settled.ports import Alert, CallQuery, Report
 
 if TYPE_CHECKING:
@@ -252,7 +260,7 @@ class MemoryJournal:
             sealed = self._seals[-1] if self._seals else (0, "")
             new = self.books.rows[sealed[0] :]
             if new:
-                self._seals.append((len(self.books.rows), seal_over(sealed[1], new)))
+                self._seals.append((len(self.books.rows), seal_over(sealed[1], map(head_of, new))))
             return bool(new)
 
     def head(self) -> str:

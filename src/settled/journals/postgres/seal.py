@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from settled.journals.audit import seal_over
-from settled.journals.books import SELECT_LOG, read_log
+from settled.journals.books import SELECT_HEAD, read_head
 from settled.journals.postgres.locks import number_of
 from settled.journals.postgres.statements import TRY_LOCK
 
@@ -50,13 +50,13 @@ class Sealer:
         last, rows = books.look(_UPTO, upto, settled, _MOST).fetchone() or (None, 0)
         if last is None:
             return False
-        log = books.look(f"{SELECT_LOG} WHERE id > ? AND id <= ? ORDER BY id", upto, last).fetchall()
+        log = books.look(f"{SELECT_HEAD} WHERE id > ? AND id <= ? ORDER BY id", upto, last).fetchall()
         books.write(
             "INSERT INTO seals (upto, covered, at, text) VALUES (?, ?, ?, ?)",
             last,
             covered + rows,
             now.wall,
-            seal_over(previous, map(read_log, log)),
+            seal_over(previous, map(read_head, log)),
         )
         return True
 

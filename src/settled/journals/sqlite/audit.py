@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.journals.audit import seal_over
-from settled.journals.books import SELECT_LOG, read_log
+from settled.journals.books import SELECT_HEAD, read_head
 from settled.journals.sqlite.books import Reader
 from settled.journals.verify import verify as verify_all
 
@@ -23,12 +23,12 @@ def seal(books: SqliteBooks, now: Moment) -> bool:
     newest = books.look("SELECT max(id) FROM log").fetchone()[0] or 0
     if newest <= upto:
         return False
-    rows = books.look(f"{SELECT_LOG} WHERE id > ? ORDER BY id", upto)
+    rows = books.look(f"{SELECT_HEAD} WHERE id > ? ORDER BY id", upto)
     books.write(
         "INSERT INTO seals (upto, at, text) VALUES (?, ?, ?)",
         newest,
         now.wall,
-        seal_over(previous, map(read_log, rows)),
+        seal_over(previous, map(read_head, rows)),
     )
     return True
 
