@@ -32,6 +32,7 @@ from settled.errors import (
     ResultUnavailable,
     SettledError,
 )
+from settled.transaction import Transaction
 
 __version__ = "0.1.0"
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "SettledError",
     "Tool",
     "ToolOptions",
+    "Transaction",
     "current_call",
     "tool",
 ]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from settled.core.late import Evidence
     from settled.core.model import Moment
     from settled.core.states import State
+    from settled.transaction import Transaction
 
 R = TypeVar("R")
 Clock = "Callable[[], Moment]"
@@ -129,6 +130,32 @@ class Journal(Protocol):
 
     def close(self) -> None:
         """Let go of files and threads. Harmless when repeated."""
+
+
+class Joint(Protocol):
+    """Work of a tool that is to be committed together with its record."""
+
+    look: Transition[Any]
+    """Says what stands in its way; ``None``: nothing. It changes no record."""
+    first: Any
+    """The claim, or the next intent: what the record will be looked up by."""
+
+    def run(self, transaction: Transaction) -> Transition[Any] | None:
+        """Call the tool; return what puts it on record, ``None`` to roll everything back."""
+
+
+class TransactionalJournal(Journal, Protocol):
+    """A journal in a database where tools may have rows of their own."""
+
+    def together(self, work: Joint) -> Any:
+        """Do work in one transaction, in the calling thread.
+
+        Returns what ``look`` says, or what ``run``'s transition says; everything is rolled back unless that is a
+        ``Call``. Returns ``None`` where ``run`` wants it rolled back.
+
+        Raises:
+            JournalError: The journal cannot be used. Whether a commit took effect may not be known.
+        """
 
 
 class SpillFile(Protocol):

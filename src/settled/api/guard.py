@@ -23,6 +23,7 @@ from settled.api.vault import Vault
 from settled.core.breaker import Breaker
 from settled.core.budget import Pool, Pools, RetryBudget, RunBudget
 from settled.core.invalid import InvalidStreak
+from settled.core.model import Effect
 from settled.core.strict_json import InvalidJson, parse_object
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
@@ -138,6 +139,11 @@ class Guard:
         secret_result = any(path.partition(".")[0] == "result" for path in tool.checked.options.redact)
         if secret_result and not self.vault.encrypts:
             raise DeclarationError(f"{tool.name}: a redacted result needs Guard(encryption_key=…), to be kept at all")
+        if tool.checked.effect is Effect.TRANSACTIONAL and not hasattr(self.journal, "together"):
+            raise DeclarationError(
+                f"{tool.name}: a transactional tool has its rows in the journal's own database, and the journal "
+                f"{self.journal.url} has none for them: use one in SQLite or PostgreSQL"
+            )
         tool.guard = self
         self.tools[tool.name] = tool
         return tool

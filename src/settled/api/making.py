@@ -22,7 +22,8 @@ from settled.core.policy import Limits
 from settled.core.states import State
 from settled.current import CurrentCall, current
 from settled.drivers.floor import Binding
-from settled.errors import JournalError
+from settled.errors import DeclarationError, JournalError
+from settled.transaction import lent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,6 +48,8 @@ class Prepared(Struct, frozen=True):
 def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
     """Validate and bind; return what can be driven, or the result that says what is wrong."""
     tool, place = bound.tool, place_of(guard)
+    if lent.get() is not None and needs_record(bound, place):
+        raise DeclarationError(f"{tool.name} is called inside of a transactional tool: {_INSIDE}")
     try:
         arguments = tool.schema.bind(bound.args, bound.kwargs)
         ask = make_ask(guard, bound, arguments, place) if needs_record(bound, place) else None
@@ -63,6 +66,7 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
     return Prepared(bound, life, binding)
 
 
+_INSIDE = "it would be put on record while the transaction around it may yet be rolled back; call it before or after"
 _UNLIMITED = Limits(None, ORDINARY.wait)
 
 
@@ -109,6 +113,7 @@ def _cleaner(arguments: Arguments, redacted: Sequence[str]) -> Callable[[str], s
 
 def _runner(guard: Guard, tool: Tool[Any, Any], arguments: Arguments, ask: Ask | None) -> Callable[[Call | None], Any]:
     names, function, given = tool.schema.call_parameters, tool.function, arguments.given
+    transactions = tool.schema.transaction_parameters
     if ask is None and arguments.fixed and not names:
         return lambda _: function(**given)
 
@@ -117,6 +122,8 @@ def _runner(guard: Guard, tool: Tool[Any, Any], arguments: Arguments, ask: Ask |
         own = _as_recorded(guard, tool, call, given) if call is not None and repeat else given
         # Each attempt gets the arguments as they were: a tool may change what it is given.
         own = snapshot(own)
+        if transactions:
+            own = own | dict.fromkeys(transactions, lent.get())
         return function(**own, **dict.fromkeys(names, current.get())) if names else function(**own)
 
     return run

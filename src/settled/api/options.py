@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from settled.api.schema import Schema
     from settled.core.policy import Classify
 
-EffectName = Literal["read", "idempotent", "deduplicated", "write"]
+EffectName = Literal["read", "idempotent", "deduplicated", "transactional", "write"]
 Defaulted = Literal["default"]
 TOO_BROAD = (BaseException, Exception, OSError, TimeoutError, RuntimeError)
 ASYNC_TIMEOUT = 60.0
@@ -67,8 +67,10 @@ class ToolOptions(TypedDict, total=False):
     Attributes:
         name: how models and the journal call it; the function's name by default.
         effect: what a repeat would do: ``"read"`` (changes nothing), ``"idempotent"`` (twice is as once),
-            ``"deduplicated"`` (the other side de-duplicates on our key), ``"write"`` (none of these: never repeated
-            while in doubt). Undeclared counts as ``"write"`` and is shown as undeclared.
+            ``"deduplicated"`` (the other side de-duplicates on our key), ``"transactional"`` (its effect is rows in
+            the journal's own database, written through a parameter annotated ``settled.Transaction``: one commit with
+            the record, never in doubt), ``"write"`` (none of these: never repeated while in doubt). Undeclared counts
+            as ``"write"`` and is shown as undeclared.
         key: names the business action: a template over the arguments (``"order:{order_id}"``) or a function of them.
             The same key is the same call for ever; other arguments under it are a conflict.
         key_format: form in which the tool gets its key: ``"text"``, ``"text36"``, ``"text64"``, ``"hex32"``,
@@ -174,6 +176,7 @@ class Checked:
         self.effect = self._effect()
         self.timeout = self._timeout(is_async=is_async)
         self.rules = self._rules(schema)
+        self._check_transaction(schema, is_async=is_async)
         self._check_probe()
         self._check_numbers()
         self._check_names(schema)
@@ -189,7 +192,7 @@ class Checked:
 
     def _effect(self) -> Effect:
         effect = self.options.effect
-        allowed = ("read", "idempotent", "deduplicated", "write")
+        allowed = ("read", "idempotent", "deduplicated", "transactional", "write")
         if effect is not None and effect not in allowed:
             raise self._refuse(f"effect={effect!r} is none of {', '.join(allowed)}{nearest(str(effect), allowed)}")
         if effect == "deduplicated" and self.options.remote_retention is None:
@@ -212,6 +215,22 @@ class Checked:
         except ValueError as error:
             raise self._refuse(f"canonical: {error}") from error
         return rules
+
+    def _check_transaction(self, schema: Schema, *, is_async: bool) -> None:
+        transactional, takes_one = self.effect is Effect.TRANSACTIONAL, bool(schema.transaction_parameters)
+        if transactional != takes_one:
+            raise self._refuse(
+                'a tool of effect="transactional" has a parameter annotated settled.Transaction, through which it '
+                "writes its rows; no other tool is given one"
+            )
+        if not transactional:
+            return
+        if is_async:
+            raise self._refuse("a transactional tool is a plain function: it works on a connection that blocks")
+        if self.options.timeout not in ("default", None):
+            raise self._refuse("a transaction cannot be left while a tool works in it: set a limit in the database")
+        if self.options.probe is not None:
+            raise self._refuse("a transactional tool is never in doubt, so there is nothing to probe")
 
     def _check_probe(self) -> None:
         o = self.options

@@ -29,6 +29,7 @@ from settled.core import codec
 from settled.core.strict_json import InvalidJson, parse
 from settled.current import CurrentCall
 from settled.errors import DeclarationError
+from settled.transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -72,6 +73,7 @@ class Schema:
         self.signature = inspect.signature(function)
         hints = _hints(function)
         self.call_parameters = tuple(n for n, hint in hints.items() if hint is CurrentCall and n != "return")
+        self.transaction_parameters = tuple(n for n, hint in hints.items() if hint is Transaction and n != "return")
         self.returns = hints.get("return", Any)
         self._hints = hints
         self._model = self._build()
@@ -82,7 +84,7 @@ class Schema:
     def _build(self) -> type[BaseModel]:
         fields: dict[str, Any] = {}
         for name, parameter in self.signature.parameters.items():
-            if name in self.call_parameters:
+            if name in self.call_parameters or name in self.transaction_parameters:
                 continue
             if parameter.kind is parameter.VAR_POSITIONAL or parameter.kind is parameter.POSITIONAL_ONLY:
                 raise DeclarationError(f"{self.name}: parameter {name!r} must be one that can be given by name")

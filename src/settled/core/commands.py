@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from settled.core.books import Transition
     from settled.core.breaker import Verdict
     from settled.core.call import Call
+    from settled.core.claim import Claim
     from settled.core.exchanges import Sight
     from settled.core.late import Evidence
     from settled.core.model import Moment, Owner
+    from settled.core.progress import Begin
 
 
 # --- commands -----------------------------------------------------------------------------
@@ -57,6 +59,16 @@ class Invoke(Struct, frozen=True):
     """Seconds after which the caller leaves it; ``None``: never."""
     deadline: float | None
     first: bool = True
+    """The asker's first attempt: it pays into the process's retry pool."""
+
+
+class Join(Struct, frozen=True):
+    """Make one attempt within one transaction with its intent and its end; answered with ``Joined``."""
+
+    first: Claim | Begin
+    no: int
+    deadline: float | None
+    start: bool
     """The asker's first attempt: it pays into the process's retry pool."""
 
 
@@ -123,6 +135,7 @@ Command = (
     | Spend
     | Refund
     | Invoke
+    | Join
     | Refresh
     | Sleep
     | AwaitCall
@@ -202,6 +215,18 @@ class Ended(Struct, frozen=True):
     """What watched transports have seen of it."""
 
 
+class Joined(Struct, frozen=True):
+    """An attempt in one transaction with its record has ended, or was not made.
+
+    ``ended`` is ``None`` where the function was not called; ``reply`` says why. Where it was, ``reply`` is the call as
+    recorded, or ``None``: everything was rolled back.
+    """
+
+    reply: Any
+    ended: Ended | None
+    at: float
+
+
 class Woke(Struct, frozen=True):
     """Time passed."""
 
@@ -241,7 +266,7 @@ def expect(event: object, kind: type[E]) -> E:
     return event
 
 
-Event = Reply | Admitted | Shut | Granted | Ended | Woke | Probed | Owners
+Event = Reply | Admitted | Shut | Granted | Ended | Joined | Woke | Probed | Owners
 
 if TYPE_CHECKING:
     T = TypeVar("T")

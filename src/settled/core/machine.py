@@ -27,9 +27,10 @@ from settled.core.ask import (
 from settled.core.claim import Claim
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Spill, Woke, expect
 from settled.core.late import Evidence
+from settled.core.model import Effect
 from settled.core.outcome import NEVER_SENT
 from settled.core.owed import Heard, was_owed
-from settled.core.series import Series
+from settled.core.joint import Jointly
 from settled.core.settling import Adopt
 from settled.core.states import UNSETTLED, State
 from settled.core.values import replace
@@ -46,7 +47,7 @@ LOCAL_LOOK = 30.0
 """Seconds between looks at a call of this process, whose end wakes us anyway."""
 
 
-class Life(Series):
+class Life(Jointly):
     """One asker's way from the ask to the answer. ``ask`` is ``None`` for a call that needs no record."""
 
     like = False
@@ -89,7 +90,11 @@ class Life(Series):
         while True:
             shut = yield from self.shut()
             asked_at = self.at
-            reply = yield from self._claim(replace(claim, begin=shut is None))
+            begin = replace(claim, begin=shut is None)
+            joins = shut is None and ask.terms.effect is Effect.TRANSACTIONAL
+            reply = yield from (self.jointly(ask, begin) if joins else self._claim(begin))
+            if isinstance(reply, Answer):
+                return reply
             if isinstance(reply, Begun):
                 self.late = self.at - asked_at >= ask.lease
                 return (yield from self.series(ask, reply.call))

@@ -206,8 +206,7 @@ class Series(Wire):
         blocked = yield from self._pause(step)
         if blocked:
             return (yield from self._give_up(call, fault, blocked))
-        charge = self.budget if step.cost > 0 else None  # a run counts whole repeats; a pool weighs them
-        begin = Begin(call.operation_id, call.epoch, len(call.attempts) + 1, ask, charge)
+        begin = self._intent(ask, call, step)
         asked_at = self.at
         try:
             reply = yield from self.transact(begin)
@@ -215,18 +214,26 @@ class Series(Wire):
             yield from self._give_back(step)
             yield from self.do(Spill(Evidence(begin.operation_id, begin.no, NEVER_SENT, claim=ask.operation_id)))
             return self._unwritten(call, fault)
-        if isinstance(reply, BudgetSpent):
-            yield from self._give_back(step)
-            return (yield from self._give_up(call, fault, Stop(reply.pool)))
-        if isinstance(reply, Superseded):
-            yield from self._give_back(step)
-            yield from self.do(Tell("retry_not_made", call, {"reason": "superseded"}))
-            return replace(from_record(call), status="in_progress", reason="superseded")  # the newer entry's to make
-        if isinstance(reply, FencedOut):
-            yield from self._give_back(step)
-            return from_record(reply.call or call)
+        if isinstance(reply, BudgetSpent | Superseded | FencedOut):
+            return (yield from self._not_begun(call, fault, step, reply))
         self.late = self.at - asked_at >= ask.lease
         return reply
+
+    def _intent(self, ask: Ask, call: Call, step: Again) -> Begin:
+        charge = self.budget if step.cost > 0 else None  # a run counts whole repeats; a pool weighs them
+        return Begin(call.operation_id, call.epoch, len(call.attempts) + 1, ask, charge)
+
+    def _not_begun(
+        self, call: Call, fault: Fault | None, step: Again, reply: BudgetSpent | Superseded | FencedOut
+    ) -> Flow[Answer]:
+        """The journal did not let the next attempt begin: what was taken for it is given back."""
+        yield from self._give_back(step)
+        if isinstance(reply, BudgetSpent):
+            return (yield from self._give_up(call, fault, Stop(reply.pool)))
+        if isinstance(reply, Superseded):
+            yield from self.do(Tell("retry_not_made", call, {"reason": "superseded"}))
+            return replace(from_record(call), status="in_progress", reason="superseded")  # the newer entry's to make
+        return from_record(reply.call or call)
 
     def _pause(self, step: Again) -> Flow[Stop | None]:
         """Spend, sleep, ask the breakers. Returns why not, having given back what was spent."""

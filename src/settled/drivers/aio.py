@@ -14,6 +14,8 @@ from settled.core.commands import (
     AwaitCall,
     Ended,
     Invoke,
+    Join,
+    Joined,
     Probe,
     Refresh,
     Reply,
@@ -25,6 +27,7 @@ from settled.core.commands import (
     Woke,
 )
 from settled.core.model import Effect
+from settled.core.values import replace
 from settled.current import current
 from settled.drivers.alarm import alarm_of
 from settled.drivers.attempts import (
@@ -38,6 +41,7 @@ from settled.drivers.attempts import (
     run_here,
     timed_out,
 )
+from settled.drivers.joining import join
 from settled.drivers.leaving import Leaving, in_thread, within
 from settled.drivers.wires import cut
 from settled.errors import JournalError
@@ -161,6 +165,8 @@ class Hand(Struct):
             self.running = None
             return reply
         match command:
+            case Join():
+                return await self._join(command)
             case Sleep():
                 return await self._sleep(command.seconds)
             case AwaitCall():
@@ -296,6 +302,16 @@ class Hand(Struct):
         if ended is None:
             raise RuntimeError("woken without a result")
         return ended
+
+    async def _join(self, command: Join) -> Event:
+        if self.abandoned:
+            return Joined(None, not_begun(asyncio.CancelledError(), self.floor), self.floor.now())
+        joined, interruption = await asyncio.to_thread(join, command, self.binding, self.floor, lambda: self.abandoned)
+        if interruption is not None:
+            raise interruption
+        if joined.ended is None:
+            return joined
+        return replace(joined, ended=replace(joined.ended, abandoned=joined.ended.abandoned or self.abandoned))
 
     async def _sleep(self, seconds: float) -> Woke:
         if seconds < SHORTEST_SLEEP and not self.abandoned:

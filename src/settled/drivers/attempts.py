@@ -46,12 +46,14 @@ def current_call(command: Invoke, binding: Binding) -> CurrentCall:
     return CurrentCall(key, no, call.operation_id, command.deadline, around=around, entry=entry, wire=wire)
 
 
-def run_here(command: Invoke, binding: Binding, floor: Floor) -> Ended:
-    """Run a sync attempt in this very thread. Raises in a child that the tool has forked: it records nothing."""
+def run_here(command: Invoke, binding: Binding, floor: Floor, then: Callable[[], object] | None = None) -> Ended:
+    """Run a sync attempt in this very thread, and what belongs to it. Raises in a child that the tool has forked."""
     forks = host.lineage.forks
     token = current.set(current_call(command, binding))
     try:
         value = binding.run(command.call)
+        if then is not None:
+            then()
         ended = returned(value if type(value) in _ANSWERS else finished(value), command, binding, floor)
     except BaseException as error:  # noqa: BLE001 - every end of an attempt is read, and the caller re-raises its own
         ended = raised(error, command, binding, floor)

@@ -15,6 +15,7 @@ from settled.core.commands import (
     AwaitCall,
     Ended,
     Invoke,
+    Join,
     Probe,
     Refresh,
     Reply,
@@ -27,6 +28,7 @@ from settled.core.commands import (
 )
 from settled.core.values import replace
 from settled.drivers.attempts import SHORTEST_SLEEP, finished, late_of, probed, raised, run_here, timed_out
+from settled.drivers.joining import join
 from settled.drivers.leaving import Leaving, in_thread, within
 from settled.errors import JournalError
 
@@ -111,6 +113,8 @@ class Hand(Struct):
             self.running = None
             return reply
         match command:
+            case Join():
+                return self._join(command)
             case Sleep():
                 if command.seconds >= SHORTEST_SLEEP:
                     time.sleep(command.seconds)
@@ -170,6 +174,10 @@ class Hand(Struct):
         except BaseException as error:  # noqa: BLE001 - Ctrl-C while waiting: the attempt runs on
             return slot.leave() or raised(error, command, binding, floor, over=False, abandoned=True)
         return slot.leave() or timed_out(command, binding, floor, over=False)
+
+    def _join(self, command: Join) -> Event:
+        joined, self.interruption = join(command, self.binding, self.floor)
+        return joined
 
     def _await(self, command: AwaitCall) -> Woke:
         event = threading.Event()

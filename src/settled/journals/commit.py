@@ -11,7 +11,7 @@ import asyncio
 import threading
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from settled.errors import JournalError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from settled.core.books import Transition
 
+R = TypeVar("R")
 MOST_TOGETHER: Final = 256
 """Transitions in one commit at most, so that none waits for many others' work."""
 
@@ -187,6 +188,25 @@ class GroupCommit:
                 pass
             finally:
                 self._hand_on()
+
+    # --- alone ---
+
+    def alone(self, work: Callable[[], R], seconds: float) -> R:
+        """Do work in the calling thread while nobody leads. Raises what it raises.
+
+        Raises:
+            JournalError: The lead was not to be had within ``seconds``.
+        """
+        if self._closed:
+            raise self._closed_error()
+        if not self.hold(seconds):
+            raise JournalError("the journal is busy: its transactions took too long; nothing was executed: try again")
+        self._leader = threading.get_ident()
+        try:
+            return work()
+        finally:
+            self._leader = None
+            self.let_go()
 
     # --- holding still ---
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never, cast
 
 from settled.core.breaker import Rejection, Tickets, admit
 from settled.core.commands import (
@@ -14,6 +14,8 @@ from settled.core.commands import (
     Ended,
     Granted,
     Invoke,
+    Join,
+    Joined,
     Owners,
     Probe,
     Probed,
@@ -36,6 +38,7 @@ from settled.core.model import Fault
 from settled.core.outcome import AttemptTimeout, read
 from settled.errors import JournalError
 from settled.testing.loop import Gate, Until
+from settled.testing.rows import Cancelled, Rows
 from settled.testing.tools import Failure
 
 if TYPE_CHECKING:
@@ -53,10 +56,6 @@ TRIES = 3
 """How often a driver performs one transition before it raises ``JournalError``."""
 GRACE = 1.0
 """Seconds by which a lease outlives the attempt's own limit."""
-
-
-class Cancelled(BaseException):
-    """The asker has gone."""
 
 
 def drive(flow: Flow[T], hand: Hand) -> Steps[T]:
@@ -139,6 +138,8 @@ class Hand:
                 return Reply(value, self._at)
             case Invoke():
                 return (yield from self._invoke(command))
+            case Join():
+                return (yield from self._join(command))
             case Refresh():
                 yield self._latency()
                 return Woke(self._at)
@@ -281,6 +282,22 @@ class Hand:
         elif command.call is not None and (not left.stopped or self.sim.dice.random() < 0.3):
             request.heard = True
             yield from self._late(command, ended)
+
+    def _join(self, command: Join) -> Steps[Joined]:
+        """The tool's function works in the journal's transaction: its effect is there once that is committed."""
+        if self._gone:
+            return Joined(None, self._ended(Raised(Cancelled(), not_sent=True), abandoned=True), self._at)
+        yield from self.process.stumble(self.sim.dithering(self.tool))
+        assert self.intention is not None
+        rows = Rows(command, self.sim.world, self.tool, self.sim.oracle.truth, self.intention)
+        rows.gone = self._gone
+        reply: Any = self.sim.journal.perform(cast("Transition[Any]", rows))
+        if rows.fate is not None:
+            self.sim.oracle.invoked(self, Invoke(None, command.no, None, command.deadline, command.start))
+            if command.start:
+                self.process.pool(self.tool).first_attempt()
+        yield from self.process.stumble(self._latency())
+        return Joined(reply, self._ended(rows.fate) if rows.fate is not None else None, self._at)
 
     def _nested(self, command: Invoke, left: Left, gate: Gate) -> Steps[None]:
         """The tool's function makes calls of its own."""

@@ -202,6 +202,8 @@ class Oracle:
             self.facts[f"settled by {after.decided.partition(':')[0]}"] += 1
         if after.state is State.SUCCEEDED and not after.asserted and not self._happened(after):
             self.object_to(f"I2 {op} ({after.tool}): succeeded by {after.decided}, but nothing happened")
+        if after.state is State.UNKNOWN and after.terms.effect is Kind.TRANSACTIONAL:
+            self.object_to(f"I2 {op} ({after.tool}): in doubt, though its rows are in one commit with its record")
         if after.state in ABSENT and not after.asserted and after.terms.effect is not Kind.READ:
             self._declare_absent(op, len(after.attempts), f"record: {after.state} by {after.decided or after.reason}")
 

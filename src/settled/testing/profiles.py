@@ -10,7 +10,7 @@ from settled.testing.tools import TOOLS
 
 SHORT_LIVED = ("ping", "page")
 """Their records expire within a world; a run that goes on after that has been told so and knows no more."""
-LASTING = tuple(name for name in TOOLS if name not in SHORT_LIVED)
+LASTING = tuple(name for name, tool in TOOLS.items() if name not in SHORT_LIVED and tool.service != "rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ PROFILES = {
         Profile("models", models=1.0, crash=0.015, errands=3),
         Profile("programs", models=0.0, crash=0.015, errands=3),
         Profile("crowd", errands=0, loners=6, crash=0.005, pause=0.003, workers=4, tools=_NO_CLOCKED),
+        Profile("rows", tools=("book",), journal_faults=0.1, outages=2, crash=0.01, pause=0.003, cancel=0.1, workers=3),
         Profile(
             "chaos",
             weather="storm",

@@ -46,7 +46,11 @@ FENCED = _fault(_P, _NONE, "http_409_fenced")
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool. ``service``: ``plain``, ``store`` (de-duplicates on our key), ``read`` or ``nested`` (calls others)."""
+    """One tool.
+
+    ``service``: ``plain``, ``store`` (de-duplicates on our key), ``read``, ``nested`` (calls others), or ``rows`` (in
+    the journal's own transaction).
+    """
 
     name: str
     policy: Policy
@@ -101,6 +105,7 @@ _ALL = (
     _tool("launch", probe=True, lifetime=20.0, untold="block"),
     _tool("note", declared=False, timeout=None, threaded=True),
     _tool("ping", Effect.IDEMPOTENT, retention=60.0),
+    _tool("book", Effect.TRANSACTIONAL, service="rows", timeout=None, threaded=True),
     _tool("page", probe=True, lifetime=20.0, retention=60.0),
 )
 TOOLS = {tool.name: tool for tool in _ALL}

@@ -185,6 +185,18 @@ class World:
         self.note("EFFECT", request.operation_id, request.attempt, request.key, "visible", effect.visible)
         self.by_key[request.key].append(effect)
 
+    def row(self, tool: ToolSpec, call: Call, intention: Intention) -> Callable[[], object]:
+        """Rows were written in the transaction that records ``call``; return what takes them back."""
+        request = Request(tool, call.operation_id, len(call.attempts), call.key, intention, self.loop.now, "ok")
+        self._effect(request, call.result.decode() if call.result else "")
+        effect = self.effects[-1]
+
+        def take_back() -> None:
+            self.effects.remove(effect)
+            self.by_key[call.key].remove(effect)
+
+        return take_back
+
     def whole(self, tool: ToolSpec, call: Call, no: int, intention: Intention) -> None:
         """A call that consists of others has happened."""
         if not self.by_key[call.key]:

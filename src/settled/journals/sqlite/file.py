@@ -29,6 +29,11 @@ _SYNCHRONOUS: Final = ("FULL", "NORMAL")
 _CHECKPOINT_PAGES: Final = 4000
 """Pages in the write-ahead log (16 MB) at which it is folded into the file."""
 
+COMMIT: Final = "COMMIT /* the journal's */"
+ROLLBACK: Final = "ROLLBACK /* the journal's */"
+"""In words that nobody else will use: a prepared statement is kept under its text, and not authorized again."""
+_NOT_FOR_TOOLS: Final = (sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
+
 _abandoned: list[sqlite3.Connection] = []
 """Inherited over a fork that could not be prepared: never used again, and never closed by this process."""
 
@@ -64,6 +69,8 @@ class JournalFile:
         self._reading = 0
         self._resting = threading.Condition()
         self._held = False
+        self._watched: sqlite3.Connection | None = None
+        self._lent = False
         self._closed = closed
 
     # --- opening ---
@@ -186,6 +193,23 @@ class JournalFile:
         connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         if sys.platform == "darwin":
             connection.execute("PRAGMA fullfsync = ON")  # a plain fsync there leaves data in the drive's cache
+
+    @contextmanager
+    def lent(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """Within this, a tool has the writing connection."""
+        if self._watched is not connection:
+            connection.set_authorizer(self._may)
+            self._watched = connection
+        self._lent = True
+        try:
+            yield
+        finally:
+            self._lent = False
+
+    def _may(self, action: int, *_: object) -> int:
+        """Whether a statement may be prepared: a tool may write, but the transaction is the journal's to end."""
+        denied = self._lent and action in _NOT_FOR_TOOLS
+        return sqlite3.SQLITE_DENY if denied else sqlite3.SQLITE_OK
 
     # --- is it still the file that was opened? ---
 

@@ -13,18 +13,21 @@ from settled.errors import JournalError
 from settled.journals.commit import GroupCommit
 from settled.journals.forks import tell_of_forks
 from settled.journals.mark import remove_mark
+from settled.journals.sessions import session_over
 from settled.journals.spill import FileSpill
 from settled.journals.sqlite import audit, care
 from settled.journals.sqlite.books import Reader
 from settled.journals.sqlite.file import JournalFile
 from settled.journals.sqlite.transactions import Transactions
 from settled.journals.stored import Errand, StoredJournal
+from settled.transaction import Transaction
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Callable, Iterator
 
     from settled.core.model import Moment
-    from settled.ports import Report
+    from settled.ports import Joint, Report
 
 Synchronous = Literal["FULL", "NORMAL"]
 
@@ -86,6 +89,12 @@ class SqliteJournal(StoredJournal):
     def now(self) -> Moment:
         """Read the journal's clock."""
         return self._clock()
+
+    def together(self, work: Joint) -> Any:
+        """Do a tool's work in one transaction with its record (see ``ports.TransactionalJournal``)."""
+        self._mind_forks()
+        patience = self._file.busy_timeout + 1.0
+        return self._commit.alone(lambda: self._transactions.together(work, _transaction), patience)
 
     @contextmanager
     def _reading(self) -> Iterator[Reader]:
@@ -160,6 +169,10 @@ class SqliteJournal(StoredJournal):
         self._file.forget_connections(closed=self._closed)
         self._transactions.start_anew()
         self._commit.start_anew(closed=self._closed)
+
+
+def _transaction(connection: sqlite3.Connection) -> Transaction:
+    return Transaction(connection, lambda lent: session_over(lent, "sqlite://"))
 
 
 def open_sqlite(url: str, **options: Any) -> tuple[SqliteJournal, FileSpill]:

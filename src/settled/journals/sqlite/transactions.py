@@ -8,19 +8,23 @@ from contextlib import suppress
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
+from settled.core.call import Call
 from settled.errors import JournalError
 from settled.journals.mark import lost_commits
 from settled.journals.sqlite.books import SqliteBooks
-from settled.journals.sqlite.file import begin
+from settled.journals.sqlite.file import COMMIT, ROLLBACK, begin
 from settled.journals.sqlite.trouble import explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from settled.core.call import Call
+    from typing import Any
+
     from settled.core.model import Moment
     from settled.journals.commit import Member
     from settled.journals.sqlite.file import JournalFile
+    from settled.ports import Joint
+    from settled.transaction import Transaction
 
 
 _LONGEST_PAUSE: Final = 0.02
@@ -77,6 +81,28 @@ class Transactions:
             raise
         return []
 
+    def together(self, work: Joint, transaction: Callable[[sqlite3.Connection], Transaction]) -> Any:
+        """Do a tool's work and put it on record, as ``TransactionalJournal.together`` says."""
+        try:
+            connection = self._begun()
+            books = SqliteBooks(connection, self._known_to(connection))
+            reply = work.look.apply(books, self._clock())
+            if reply is None:
+                with self._file.lent(connection):
+                    made = work.run(transaction(connection))
+                reply = None if made is None else made.apply(books, self._clock())
+            if books.changed and isinstance(reply, Call):
+                self._commit(connection)
+            else:
+                self._roll_back()
+        except sqlite3.Error as fault:
+            self._give_up()
+            raise explained(fault, self._file.path) from fault
+        except BaseException:
+            self._give_up()
+            raise
+        return reply
+
     def _known_to(self, connection: sqlite3.Connection) -> dict[str, Call]:
         """Return the calls that are known to stand as they were written here: nobody else has changed the file."""
         (version,) = connection.execute("PRAGMA data_version").fetchone()
@@ -121,7 +147,7 @@ class Transactions:
         if books.changed:
             self._commit(books.connection)
         elif books.connection.in_transaction:
-            books.connection.execute("ROLLBACK")  # only read: nothing to make durable
+            books.connection.execute(ROLLBACK)  # only read: nothing to make durable
 
     def _commit(self, connection: sqlite3.Connection) -> None:
         commits, writer = connection.execute("SELECT commits, writer FROM meta").fetchone()
@@ -131,7 +157,7 @@ class Transactions:
         signature = f"{self._name}/{self._number}"
         connection.execute("UPDATE meta SET commits = ?, writer = ?", (commits + 1, signature))
         try:
-            connection.execute("COMMIT")
+            connection.execute(COMMIT)
         except sqlite3.Error:
             if not self._landed(signature):
                 raise
@@ -153,7 +179,7 @@ class Transactions:
         connection = self._file.at_work
         if connection is not None and connection.in_transaction:
             with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
+                connection.execute(ROLLBACK)
 
     def _give_up(self) -> None:
         """Roll back by closing: whatever state the connection was in, the next transaction starts from the file."""
