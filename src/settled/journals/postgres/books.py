@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from settled.core.runs import scope_of_run
-from settled.journals.books import BY_ID, BY_KEY, BY_STEP, LAST_N, RUN, TableBooks, log_values, read_call
+from settled.journals.books import BY_ID, BY_KEY, BY_STEP, LAST_N, RUN, TableBooks, adrift, log_values, read_call
 from settled.journals.postgres.locks import number_of
 from settled.journals.postgres.statements import INSERT, PREFETCH, PROLONG, TRY_LOCK, UPDATE
 from settled.journals.postgres.trouble import Conflict
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from settled.core.books import RunRecord
     from settled.core.call import Call, LogRow
+    from settled.core.model import Moment
+    from settled.core.states import State
     from settled.journals.postgres.line import Answer, Line
     from settled.journals.postgres.locks import Hints
 
@@ -209,6 +211,12 @@ class PostgresBooks(TableBooks):
         self._take_back.append(take_back)
         calls[operation_id] = call
         keys[key] = None if call is None else operation_id
+
+    def adrift(self, state: State, tenant: str, tools: Sequence[str] | None, now: Moment, limit: int) -> Sequence[Call]:
+        """Return the oldest calls in a state whose lease is over, but for those that another transaction is at."""
+        if tools is not None and not tools:
+            return ()
+        return self.calls(*adrift(state, tenant, tools, now, limit, locking=" FOR UPDATE SKIP LOCKED"))
 
     # --- what is looked through, under a lock of its scope ---
 
