@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from settled.core.call import Call
-    from settled.journals.audit import Head
     from settled.core.model import Moment
+    from settled.journals.audit import Head
 
 _COLUMNS: Final = ", ".join(COLUMNS)
 _TEXTS: Final = len(COLUMNS) - 3  # the columns before the two payloads and the body
