@@ -6,6 +6,7 @@ from settled.api.options import ToolOptions
 from settled.api.result import Result
 from settled.api.run import Run
 from settled.api.tool import Tool
+from settled.api.worker import Worker
 from settled.core.backoff import Backoff
 from settled.core.budget import RetryBudget
 from settled.core.model import Evidence, Fault, FaultClass
@@ -71,6 +72,7 @@ __all__ = [
     "Tool",
     "ToolOptions",
     "Transaction",
+    "Worker",
     "current_call",
     "tool",
 ]

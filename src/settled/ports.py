@@ -158,6 +158,22 @@ class TransactionalJournal(Journal, Protocol):
         """
 
 
+class Ear(Protocol):
+    """Hears of calls that other processes end. A journal that has one has it as ``ear``."""
+
+    def heed(self, operation_id: str, wake: Callable[[str], object]) -> None:
+        """Let ``wake`` be called, from any thread, once it is listened for this call, and at its next change.
+
+        Does not block. Harmless when repeated.
+        """
+
+    def hears(self, operation_id: str) -> bool:
+        """Return whether the next change of this call will be heard of."""
+
+    def leave(self, operation_id: str) -> None:
+        """Nobody here waits for this call any more."""
+
+
 class SpillFile(Protocol):
     """Where evidence goes that the journal could not take."""
 

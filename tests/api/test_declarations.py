@@ -31,7 +31,10 @@ def probe(call: settled.Call) -> settled.NotHappened:
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "misspelt option": ({"efect": "write"}, "there is no option 'efect'.*effect"),
-    "misspelt effect": ({"effect": "writes"}, "effect='writes' is none of read, idempotent, deduplicated, write"),
+    "misspelt effect": (
+        {"effect": "writes"},
+        "effect='writes' is none of read, idempotent, deduplicated, transactional, write",
+    ),
     "probe on a read": ({"effect": "read", "probe": probe, "max_request_lifetime": 1.0}, "a read changes nothing"),
     "probe without lifetime": ({"probe": probe}, "a probe needs max_request_lifetime"),
     "probe that takes nothing": ({"probe": lambda: None, "max_request_lifetime": 1}, "a probe is given one thing"),

@@ -3,6 +3,7 @@
 import pytest
 
 from settled.core.claim import Claim
+from settled.core.model import Moment
 from settled.core.progress import Begin, End, Renew
 from settled.core.runs import EnterRun
 from settled.core.states import State
@@ -21,6 +22,8 @@ LOOKUPS = {
     "unsettled": (books.UNSETTLED, ("tool", "scope", "tenant")),
     "unsettled_alike": (books.UNSETTLED_ALIKE, ("tool", "scope", "tenant", "identity")),
     "owed": (books.OWED, ("tenant", "tool", "fingerprint")),
+    "adrift": books.adrift(State.UNKNOWN, "tenant", None, Moment(0.0, "boot", 0.0), 9),
+    "adrift_of_tools": books.adrift(State.UNKNOWN, "tenant", ["pay", "mail"], Moment(0.0, "boot", 0.0), 9),
     "turn": (books.TURN, ("tenant", "run", "turn")),
     "run": (books.RUN, ("tenant", "run")),
     "log": (lists.LOG_OF_CALL, ("op",)),
@@ -53,7 +56,8 @@ def plan_of(journal, statement, values):
 def test_every_look_up_goes_by_an_index(journal, name):
     for call in [begun(journal, make_ask()) for _ in range(20)]:
         ended(journal, call)
-    plan = plan_of(journal, *LOOKUPS[name])
+    statement, *values = LOOKUPS[name]
+    plan = plan_of(journal, statement, values[0] if isinstance(values[0], tuple) else values)
     assert any("INDEX" in line or "PRIMARY KEY" in line for line in plan), plan
     assert not [line for line in plan if line.startswith("SCAN")], plan
 

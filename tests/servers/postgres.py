@@ -48,6 +48,14 @@ class PostgresServer:
             self._process.wait(PATIENCE)
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def folder(self, name=""):
+        """A folder that the server's user may write to."""
+        folder = self._folder / name
+        folder.mkdir(exist_ok=True)
+        if self._user:
+            os.chown(folder, self._user["user"], self._user["group"])
+        return folder
+
     @property
     def data(self):
         return self._folder / "data"
@@ -107,10 +115,14 @@ class PostgresServer:
         return self._folder / "program" / programs.name
 
     def _popen(self, words):
-        with (self._folder / "log").open("ab") as log:
-            command = [str(self._bin / words[0]), *map(str, words[1:])]
+        return self.popen([self._bin / words[0], *words[1:]])
+
+    def popen(self, command, log=None):
+        """Start a process as the server's user."""
+        words = [str(word) for word in command]
+        with (log or self._folder / "log").open("ab") as out:
             return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder, **self._user
+                words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=self._folder, **self._user
             )
 
     def _run(self, *words):

@@ -63,7 +63,7 @@ def reconcile(guard: Guard, limit: int, progress: Progress | None = None) -> Rec
     """Adopt orphans, then settle each unknown call by its tool's probe. Makes no attempt."""
     counts = Reconciled(orphans=_adopt(guard, limit))
     for call in _counted(_unknown(guard, limit), progress):
-        binding, probe = _binding(guard, call)
+        binding, probe = binding_of(guard, call)
         settled = call if binding is None else sync.drive(_settling(guard, call), sync.Hand(binding, guard.floor))
         counts = counts.plus(settled.state, probe)
     return counts
@@ -74,17 +74,24 @@ async def areconcile(guard: Guard, limit: int, progress: Progress | None = None)
     counts = Reconciled(orphans=await asyncio.to_thread(_adopt, guard, limit))
     unknown: Sequence[Call] = await asyncio.to_thread(_unknown, guard, limit)
     for call in _counted(unknown, progress):
-        binding, probe = _binding(guard, call)
-        settled = call if binding is None else await aio.drive(_settling(guard, call), aio.Hand(binding, guard.floor))
+        settled, probe = await asettle(guard, call)
         counts = counts.plus(settled.state, probe)
     return counts
+
+
+async def asettle(guard: Guard, call: Call) -> tuple[Call, Listening | None]:
+    """Settle one call by what its tool's probe says now; return how it stands then, and what was heard."""
+    binding, probe = binding_of(guard, call)
+    if binding is None:
+        return call, None
+    return await aio.drive(_settling(guard, call), aio.Hand(binding, guard.floor)), probe
 
 
 def _settling(guard: Guard, call: Call) -> Flow[Call]:
     return settle(call, guard.tools[call.tool].checked.policy, 0.0)
 
 
-def _binding(guard: Guard, call: Call) -> tuple[Binding | None, Listening | None]:
+def binding_of(guard: Guard, call: Call) -> tuple[Binding | None, Listening | None]:
     """Return the tool as it is to be asked, with an ear for its probe; ``None`` if this guard has no such tool."""
     tool = guard.tools.get(call.tool)
     if tool is None:

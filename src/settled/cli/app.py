@@ -19,6 +19,7 @@ from settled.cli.exits import MEANING, Exit, Problem
 from settled.cli.journal import journal
 from settled.cli.queue import queue
 from settled.cli.status import reconcile, status
+from settled.cli.worker import worker
 from settled.errors import JournalError
 
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"{code:>5}  {MEANING[code].split(':')[0]}" for code in Exit)
@@ -55,6 +56,7 @@ app.command("status")(status)
 app.add_typer(calls)
 app.add_typer(queue)
 app.command("reconcile")(reconcile)
+app.command("worker")(worker)
 app.add_typer(breakers)
 app.add_typer(journal)
 app.command("demo")(demo)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from settled.core.call import Call, LogRow
     from settled.core.model import Moment
+    from settled.core.states import State
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -55,6 +56,12 @@ class Books(Protocol):
 
     def unsettled(self, tenant: str, scope: str, tool: str, identity: str | None = None) -> Sequence[Call]:
         """Return the calls of one tool in one scope whose outcome is open (unknown, or at work); of one identity."""
+
+    def adrift(self, state: State, tenant: str, tools: Sequence[str] | None, now: Moment, limit: int) -> Sequence[Call]:
+        """Return the oldest calls in a state whose lease is over, at most ``limit``; ``tools``: of these alone.
+
+        What another transaction is at may be left out.
+        """
 
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         """Return the highest number given to a call of this identity; 0 if none."""

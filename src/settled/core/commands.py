@@ -89,6 +89,8 @@ class AwaitCall(Struct, frozen=True):
     seconds: float
     local: float
     """Seconds to wait at the most if the call is at work in this process, whose end is seen at once."""
+    heard: float = 0.0
+    """Seconds to wait at the most where changes by other processes are heard of; 0: not longer than ``seconds``."""
 
 
 class Probe(Struct, frozen=True):

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 STILL_OWED = ("unknown", "in_progress", "rejected", "conflict")
 POLL = (0.02, 1.0)
 """Seconds between looks at another process's call: the first wait and the longest."""
+HEARD_LOOK = 5.0
+"""Seconds between looks at another process's call whose end we hear of; of its death we do not."""
 LOCAL_LOOK = 30.0
 """Seconds between looks at a call of this process, whose end wakes us anyway."""
 
@@ -152,8 +154,10 @@ class Life(Jointly):
             if (yield from self._bury(call)):
                 return replace(claim, pinned=call.operation_id)
             before = self.at
-            seconds = self.cut(min(pause, max(patience, POLL[0])))
-            woke = expect((yield from self.do(AwaitCall(call.operation_id, seconds, self.cut(LOCAL_LOOK)))), Woke)
+            left = max(patience, POLL[0])
+            seconds, heard = self.cut(min(pause, left)), self.cut(min(HEARD_LOOK, left))
+            wait = AwaitCall(call.operation_id, seconds, self.cut(LOCAL_LOOK), heard)
+            woke = expect((yield from self.do(wait)), Woke)
             patience -= 0.0 if woke.local else self.at - before
             pause = min(POLL[1], 2 * pause)
             reply = yield from self.transact(replace(following, begin=False))

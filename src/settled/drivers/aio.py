@@ -43,6 +43,7 @@ from settled.drivers.attempts import (
 )
 from settled.drivers.joining import join
 from settled.drivers.leaving import Leaving, in_thread, within
+from settled.drivers.presence import seconds_to_wait
 from settled.drivers.wires import cut
 from settled.errors import JournalError
 
@@ -329,7 +330,7 @@ class Hand(Struct):
 
         local = self.floor.presence.listen(command.operation_id, wake)
         try:
-            await _first(woken, command.local if local else command.seconds)
+            await _first(woken, seconds_to_wait(command, self.floor.presence, local=local))
         finally:
             self.floor.presence.forget(command.operation_id, wake)
         return Woke(self.floor.now(), local=local, abandoned=self.abandoned)

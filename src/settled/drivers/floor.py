@@ -81,7 +81,7 @@ class Floor:
     def __init__(self, journal: Journal, spill: SpillFile, *, lease: float, sinks: Sequence[Sink] = ()) -> None:
         self.journal, self.spill, self.lease = journal, spill, lease
         self.sinks = list(sinks)
-        self.presence = Presence()
+        self.presence = Presence(getattr(self.journal, "ear", None))
         self.asking: set[str] = set()
         """Ids of asks (and of the calls that they make) whose askers wait here now."""
         self.keeper = Keeper(journal, lease)
@@ -90,7 +90,7 @@ class Floor:
 
     def forked(self) -> None:
         """In a forked child: hold no lease and wait for nobody; threads and locks of the parent are not ours."""
-        self.presence = Presence()
+        self.presence = Presence(getattr(self.journal, "ear", None))
         self.asking = set()
         self.keeper.forked()
         self._lock = threading.Lock()

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Wake = "Callable[[], object]"
+    from settled.core.commands import AwaitCall
+    from settled.ports import Ear
 
 
 class Presence:
-    """Askers of a call that is at work here are woken the moment it ends."""
+    """Askers of a call that is at work here are woken the moment it ends; with an ``ear``, also of one elsewhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, ear: Ear | None = None) -> None:
+        self._ear = ear
         self._lock = threading.Lock()
         self._here: Counter[str] = Counter()
         self._waiting: dict[str, list[Callable[[], object]]] = {}
@@ -37,7 +39,14 @@ class Presence:
         """Call ``wake`` at the next change; return whether the call is at work here."""
         with self._lock:
             self._waiting.setdefault(operation_id, []).append(wake)
-            return operation_id in self._here
+            here = operation_id in self._here
+        if self._ear is not None and not here:
+            self._ear.heed(operation_id, self.wake)
+        return here
+
+    def hears(self, operation_id: str) -> bool:
+        """Return whether a change by another process will be heard of."""
+        return self._ear is not None and self._ear.hears(operation_id)
 
     def forget(self, operation_id: str, wake: Callable[[], object]) -> None:
         """Undo ``listen``."""
@@ -45,8 +54,11 @@ class Presence:
             waiting = self._waiting.get(operation_id, [])
             if wake in waiting:
                 waiting.remove(wake)
-            if not waiting:
-                self._waiting.pop(operation_id, None)
+            if waiting:
+                return
+            self._waiting.pop(operation_id, None)
+        if self._ear is not None:
+            self._ear.leave(operation_id)
 
     def wake(self, operation_id: str) -> None:
         """Wake everyone who waits for this call."""
@@ -54,3 +66,10 @@ class Presence:
             waiting = self._waiting.pop(operation_id, [])
         for wake in waiting:
             wake()
+
+
+def seconds_to_wait(command: AwaitCall, presence: Presence, *, local: bool) -> float:
+    """Return how long to wait for a call that is listened for: the surer its change is heard of, the longer."""
+    if local:
+        return command.local
+    return max(command.heard, command.seconds) if presence.hears(command.operation_id) else command.seconds

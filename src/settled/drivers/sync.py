@@ -30,6 +30,7 @@ from settled.core.values import replace
 from settled.drivers.attempts import SHORTEST_SLEEP, finished, late_of, probed, raised, run_here, timed_out
 from settled.drivers.joining import join
 from settled.drivers.leaving import Leaving, in_thread, within
+from settled.drivers.presence import seconds_to_wait
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class Hand(Struct):
         event = threading.Event()
         local = self.floor.presence.listen(command.operation_id, event.set)
         try:
-            event.wait(command.local if local else command.seconds)
+            event.wait(seconds_to_wait(command, self.floor.presence, local=local))
         finally:
             self.floor.presence.forget(command.operation_id, event.set)
         return Woke(self.floor.now(), local=local)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from settled.core.call import Call
+    from settled.core.model import Moment
     from settled.journals.audit import Head
 
 _COLUMNS: Final = ", ".join(COLUMNS)
@@ -45,6 +46,10 @@ _UNSETTLED: Final = (
 )
 UNSETTLED: Final = f"{_UNSETTLED} ORDER BY seq"
 UNSETTLED_ALIKE: Final = f"{_UNSETTLED} AND identity = ? ORDER BY seq"
+ADRIFT: Final = (
+    f"{SELECT_CALL} INDEXED BY calls_open WHERE state = ? AND state <> 'succeeded' AND tenant = ? "
+    "AND (lease_boot <> ? OR lease_mono <= ?)"
+)
 RUN: Final = f"{SELECT_RUN} WHERE tenant = ? AND run_id = ?"
 OWED: Final = "SELECT operation_id FROM owed WHERE tenant = ? AND tool = ? AND fingerprint = ? ORDER BY seq"
 TURN: Final = "SELECT entry FROM turns WHERE tenant = ? AND run_id = ? AND turn = ? ORDER BY entry"
@@ -144,6 +149,10 @@ class TableBooks(ABC):
             return self.calls(UNSETTLED, tool, scope, tenant)
         return self.calls(UNSETTLED_ALIKE, tool, scope, tenant, identity)
 
+    def adrift(self, state: State, tenant: str, tools: Sequence[str] | None, now: Moment, limit: int) -> Sequence[Call]:
+        """Return the oldest calls in a state whose lease is over; ``tools``: of these alone."""
+        return self.calls(*adrift(state, tenant, tools, now, limit)) if tools is None or tools else ()
+
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         """Return the highest number given to a call of this identity; 0 if none."""
         return self.look(LAST_N, scope, tool, lane, identity).fetchone()[0] or 0
@@ -204,6 +213,15 @@ class TableBooks(ABC):
     def alert(self, call: Call, kind: str) -> None:
         """Put an alert into the outbox, in the same commit."""
         self.write(ALERT, kind, call.operation_id, call.changed.wall)
+
+
+def adrift(
+    state: State, tenant: str, tools: Sequence[str] | None, now: Moment, limit: int, *, locking: str = ""
+) -> tuple[Any, ...]:
+    """Return the statement for calls whose lease is over, and its values."""
+    these = "" if tools is None else f" AND tool IN ({', '.join('?' * len(tools))})"
+    statement = f"{ADRIFT}{these} ORDER BY seq LIMIT ?{locking}"
+    return statement, state.value, tenant, now.boot, now.mono, *(tools or ()), limit
 
 
 def plain(value: Any) -> Any:

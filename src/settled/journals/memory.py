@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from settled.core.rules import lease_over
 from settled.core.states import MAY_HAVE_EFFECT, UNSETTLED, State
 from settled.journals.audit import (
     broken_chains,
@@ -80,6 +82,10 @@ class MemoryBooks:
     def unsettled(self, tenant: str, scope: str, tool: str, identity: str | None = None) -> list[Call]:
         found = sorted(self.open_calls.get((tenant, scope, tool), ()), key=self.places.__getitem__)
         return [call for call in map(self.calls.__getitem__, found) if identity in (None, call.identity)]
+
+    def adrift(self, state: State, tenant: str, tools: Sequence[str] | None, now: Moment, limit: int) -> list[Call]:
+        found = (c for c in self.calls.values() if c.state is state and c.tenant == tenant and lease_over(c, now))
+        return list(islice((call for call in found if tools is None or call.tool in tools), limit))
 
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         found = self.likes.get((scope, lane, tool, identity))

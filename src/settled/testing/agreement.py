@@ -24,6 +24,7 @@ from settled.core.owed import Heard
 from settled.core.progress import Begin, Charge, Close, End, Renew
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.settling import Adopt, Over, Resolve, Settle
+from settled.core.tending import AdoptLost, LayDown, TakeUp
 from settled.core.values import replace
 from settled.journals.memory import MemoryJournal
 from settled.journals.prune import prune
@@ -410,6 +411,18 @@ class Agreement(RuleBasedStateMachine):
         self.same(Adopt(self.pick(number)))
 
     @_has_calls
+    @rule(tenant=TENANTS, tools=st.sampled_from([(), ("pay",), ("mail", "pay", AWKWARD)]), limit=st.integers(1, 3))
+    def take_up(self, tenant: str, tools: tuple[str, ...], limit: int) -> None:
+        """A worker takes in what lost owners left, and takes up calls in doubt."""
+        self.same(AdoptLost(tenant, limit))
+        self.same(TakeUp(tenant, tools, limit, 60.0))
+
+    @rule(number=st.integers(0, 30), seconds=SECONDS)
+    def lay_down(self, number: int, seconds: float) -> None:
+        """A worker leaves a call alone until its next look."""
+        operation_id, epoch, _ = self.call(number)
+        self.same(LayDown(operation_id, epoch, seconds))
+
     @rule(number=st.integers(0, 30), attempts=st.lists(st.integers(1, 3), max_size=2))
     def over(self, number: int, attempts: list[int]) -> None:
         """A process was seen dead."""

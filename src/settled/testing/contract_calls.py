@@ -15,6 +15,7 @@ from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, Fenced
 from settled.core.runs import EnterRun
 from settled.core.settling import Adopt, Over, Refused, Resolve, Settle
 from settled.core.states import State
+from settled.core.tending import AdoptLost, LayDown, TakeUp
 from settled.core.values import replace
 from settled.testing.records import (
     AWKWARD,
@@ -105,6 +106,34 @@ class CallContract(Timed):
             call.operation_id,
             "op_none",
         )
+
+    def test_workers_share_what_is_in_doubt(self, journal: Journal) -> None:
+        """Each call is taken up by one of them, until it is laid down and that time has passed."""
+        calls = [unknown_call(journal, lease=1.0) for _ in range(3)]
+        names = [call.operation_id for call in calls]
+        assert journal.perform(TakeUp("acme", ["pay"], 9, 60.0)) == (), "its own owner may still be at it"
+        self.pass_time(1.0)
+        assert journal.perform(TakeUp("acme", [], 9, 60.0)) == ()
+        assert journal.perform(TakeUp("other", ["pay"], 9, 60.0)) == ()
+        assert [c.operation_id for c in journal.perform(TakeUp("acme", ["pay"], 2, 60.0))] == names[:2]
+        assert [c.operation_id for c in journal.perform(TakeUp("acme", ["mail", "pay"], 2, 60.0))] == names[2:]
+        journal.perform(LayDown(names[1], calls[1].epoch, 5.0))
+        journal.perform(LayDown(names[2], calls[2].epoch + 1, 0.0))
+        self.pass_time(5.0)
+        assert [c.operation_id for c in journal.perform(TakeUp("acme", ["pay"], 9, 60.0))] == names[1:2]
+        self.pass_time(55.0)
+        assert [c.operation_id for c in journal.perform(TakeUp("acme", ["pay"], 9, 60.0))] == [names[0], names[2]]
+
+    def test_what_lost_owners_left_is_taken_in(self, journal: Journal) -> None:
+        """The oldest first; a live owner keeps what is its own."""
+        lost = [begun(journal, make_ask(lease=1.0)).operation_id for _ in range(3)]
+        kept = begun(journal, make_ask(lease=30.0))
+        self.pass_time(1.0)
+        assert journal.perform(AdoptLost("other", 9)) == 0
+        assert journal.perform(AdoptLost("acme", 2)) == 2
+        assert [journal.get(op).state for op in lost] == ["unknown", "unknown", "processing"]  # type: ignore[union-attr]  # they are there
+        assert journal.perform(AdoptLost("acme", 2)) == 1
+        assert journal.get(kept.operation_id) == kept
 
     # --- attempts ---
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from settled.core.runs import scope_of_run
-from settled.journals.books import BY_ID, BY_KEY, BY_STEP, LAST_N, RUN, TableBooks, log_values, read_call
-from settled.journals.postgres.locks import number_of
+from settled.core.states import State
+from settled.journals.books import BY_ID, BY_KEY, BY_STEP, LAST_N, RUN, TableBooks, adrift, log_values, read_call
+from settled.journals.postgres.locks import channel_of, number_of, waiting_for
 from settled.journals.postgres.statements import INSERT, PREFETCH, PROLONG, TRY_LOCK, UPDATE
 from settled.journals.postgres.trouble import Conflict
 from settled.journals.rows import changing, fixed
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from settled.core.books import RunRecord
     from settled.core.call import Call, LogRow
+    from settled.core.model import Moment
     from settled.journals.postgres.line import Answer, Line
     from settled.journals.postgres.locks import Hints
 
@@ -33,7 +35,7 @@ class PostgresBooks(TableBooks):
         """Whether a member that is kept has written."""
         self.log_row: Answer | None = None
         """Will hold the number of the last log row that was written."""
-        self._journal_id = journal_id
+        self._journal_id, self._channel = journal_id, channel_of(journal_id)
         self._locks = locks
         self._calls: dict[str, Call | None] = {}
         """The calls as this transaction knows them to stand: what it writes is fenced by them."""
@@ -176,7 +178,9 @@ class PostgresBooks(TableBooks):
             raise ValueError(f"{operation_id} does not stand at log row {row.no - 1}")
         else:
             fence = (operation_id, before.log_no, before.lease.mono)
-            self.write(UPDATE, *changing(call), *fence, *log_values(row)[1:])
+            told = 0 if call.state is State.PROCESSING else waiting_for(self._journal_id, operation_id)
+            tell = (told, told, self._channel, told)
+            self.write(UPDATE, *changing(call), *fence, *log_values(row)[1:], *tell)
         self._now_stands(operation_id, call, call.key)
         self._changes(call)
 
@@ -209,6 +213,12 @@ class PostgresBooks(TableBooks):
         self._take_back.append(take_back)
         calls[operation_id] = call
         keys[key] = None if call is None else operation_id
+
+    def adrift(self, state: State, tenant: str, tools: Sequence[str] | None, now: Moment, limit: int) -> Sequence[Call]:
+        """Return the oldest calls in a state whose lease is over, but for those that another transaction is at."""
+        if tools is not None and not tools:
+            return ()
+        return self.calls(*adrift(state, tenant, tools, now, limit, locking=" FOR UPDATE SKIP LOCKED"))
 
     # --- what is looked through, under a lock of its scope ---
 

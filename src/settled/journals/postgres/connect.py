@@ -7,15 +7,17 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
+from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from settled.errors import JournalError
 from settled.journals.postgres.statements import in_schema
 from settled.journals.postgres.texts import adapt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from psycopg import Connection, ServerCursor
+    from psycopg import ServerCursor
 
     from settled.journals.postgres.address import Address
 
@@ -36,24 +38,58 @@ _KEEPALIVE: Final = {
 """Seconds (the last: milliseconds) after which a server that no longer answers counts as gone."""
 
 
-def connect(address: Address, patience: float) -> Connection:
-    """Open a connection. Raises ``psycopg.Error``."""
+_LOOK: Final = (
+    "SELECT pg_backend_pid(), current_setting('synchronous_commit'), current_setting('server_version_num')::int"
+)
+OLDEST: Final = 130000
+"""The oldest server that has what the statements use."""
+
+
+class Link(Connection):
+    """A connection, to a server or to a pooler before it.
+
+    A pooler in transaction mode gives each transaction another session of the server: nothing that belongs to a
+    session may be relied upon - settings, prepared statements, ``LISTEN``.
+    """
+
+    pooled = False
+    """Whether a pooler is between here and the server, of whatever mode."""
+    settings: Mapping[str, str] = {}
+    """What must hold in each transaction, where it cannot be set for the session."""
+
+
+def connect(address: Address, patience: float) -> Link:
+    """Open a connection. Raises ``psycopg.Error``, ``JournalError``."""
     wishes: dict[str, Any] = {"connect_timeout": max(2, round(patience)), "application_name": "settled", **_KEEPALIVE}
     given = conninfo_to_dict(address.connect)
     words = make_conninfo(**{**wishes, **given, "client_encoding": "utf8"})
-    connection = psycopg.connect(words, autocommit=True)
+    link = Link.connect(words, autocommit=True)
     try:
-        adapt(connection)
-        settings = {**_SETTINGS, "lock_timeout": f"{max(1, round(patience * 1000))}ms"}
-        # A role or database may be set to answer before a commit is durable; this journal may not.
-        if connection.execute("SHOW synchronous_commit").fetchone() == ("off",):
-            settings["synchronous_commit"] = "on"
-        for name, value in settings.items():
-            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        adapt(link)
+        _settle(link, address, patience)
     except BaseException:
-        connection.close()
+        link.close()
         raise
-    return connection
+    return link
+
+
+def _settle(link: Link, address: Address, patience: float) -> None:
+    pid, synchronous, version = link.execute(_LOOK).fetchone() or (0, "", 0)
+    if version < OLDEST:
+        raise JournalError(
+            f"the server of {address.shown} is PostgreSQL {version // 10000}: it takes {OLDEST // 10000} or newer"
+        )
+    # A pooler makes up the number by which a client could cancel; a server gives that of the process itself.
+    link.pooled = pid != link.pgconn.backend_pid
+    settings = {**_SETTINGS, "lock_timeout": f"{max(1, round(patience * 1000))}ms"}
+    # A role or database may be set to answer before a commit is durable; this journal may not.
+    if synchronous == "off":
+        settings["synchronous_commit"] = "on"
+    if link.pooled:
+        link.settings, link.prepare_threshold = settings, None
+        return
+    for name, value in settings.items():
+        link.execute("SELECT set_config(%s, %s, false)", (name, value))
 
 
 def leave_to_parent(connection: Connection) -> None:

@@ -13,7 +13,7 @@ import psycopg
 
 from settled.errors import JournalError
 from settled.journals.postgres import schema
-from settled.journals.postgres.connect import Reader, connect, leave_to_parent
+from settled.journals.postgres.connect import Link, Reader, connect, leave_to_parent
 from settled.journals.postgres.line import HANGS, Line
 from settled.journals.postgres.statements import in_schema
 from settled.journals.postgres.trouble import explained, worth_waiting
@@ -131,7 +131,7 @@ class Connections:
             raise JournalError(f"the table meta of {self.address.shown} is empty: restore it from a backup")
         return str(row[0]), int(row[1])
 
-    def _another(self) -> Connection:
+    def another(self) -> Link:
         """Connect once more to the journal that was opened. Raises ``psycopg.Error``, ``JournalError``."""
         connection = connect(self.address, self.patience)
         try:
@@ -148,10 +148,10 @@ class Connections:
         if self._line is not None and self._line.connection.closed:
             self.drop_line()
         if self._line is None:
-            self._line = self._line_over(self._another())
+            self._line = self._line_over(self.another())
         return self._line
 
-    def _line_over(self, connection: Connection) -> Line:
+    def _line_over(self, connection: Link) -> Line:
         return Line(connection, self.address.schema, hangs=HANGS + self.patience)  # it may wait that long for a lock
 
     def drop_line(self) -> None:
@@ -218,7 +218,7 @@ class Connections:
         deadline = time.monotonic() + patience
         while True:
             try:
-                return self._another()
+                return self.another()
             except psycopg.Error as fault:
                 if not worth_waiting(fault) or time.monotonic() >= deadline:
                     raise

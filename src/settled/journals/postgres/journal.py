@@ -14,6 +14,7 @@ from settled.journals.postgres import care
 from settled.journals.postgres.address import read_address
 from settled.journals.postgres.clock import ASK, ServerClock
 from settled.journals.postgres.connections import Connections
+from settled.journals.postgres.ear import Ear
 from settled.journals.postgres.identity import Identity, place_of
 from settled.journals.postgres.schema import newest
 from settled.journals.postgres.seal import Sealer
@@ -80,6 +81,7 @@ class PostgresJournal(StoredJournal):
         self._given = clock
         self._clock = ServerClock(identity.journal_id)
         self._sealer = Sealer(identity.journal_id)
+        self.ear = Ear(self._connections)
         self._commit = GroupCommit(
             Transactions(self._connections, self._clock, clock).run, self._connections.closed_error
         )
@@ -152,6 +154,7 @@ class PostgresJournal(StoredJournal):
         if self._closed:
             return
         self._closed = True
+        self.ear.close()
         self._connections.close()
         if self._commit.close(self._connections.patience + 1.0):
             self._connections.drop_line()
@@ -172,6 +175,7 @@ class PostgresJournal(StoredJournal):
         """Begin with an empty queue and no connection. What other threads of the parent asked for is the parent's."""
         self._pid = os.getpid()
         self._connections.forget(closed=self._closed)
+        self.ear.forget(closed=self._closed)
         self._commit.start_anew(closed=self._closed)
 
 

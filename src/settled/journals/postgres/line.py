@@ -15,13 +15,14 @@ from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, Format
 
-from settled.journals.postgres.statements import in_schema
+from settled.journals.postgres.statements import BEGIN, in_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from psycopg import Connection
     from psycopg.pq.abc import PGresult
+
+    from settled.journals.postgres.connect import Link
 
 HANGS: Final = 30.0
 """Seconds without a byte after which a server counts as gone."""
@@ -74,7 +75,7 @@ class Answer:
 class Line:
     """One connection, kept in pipeline mode. ``hangs``: see ``HANGS``."""
 
-    def __init__(self, connection: Connection, schema: str, *, hangs: float = HANGS) -> None:
+    def __init__(self, connection: Link, schema: str, *, hangs: float = HANGS) -> None:
         self.connection = connection
         self._schema, self._hangs = schema, hangs
         self._server = connection.pgconn
@@ -93,9 +94,21 @@ class Line:
         transformer = self._transformer
         data = transformer.dump_sequence(values, [PyFormat.AUTO] * len(values))
         types = transformer.types or ()
+        if self.connection.pooled:  # what was prepared would be in another session
+            text = in_schema(statement, self._schema, numbered=True).encode()
+            self._server.send_query_params(text, data, types, transformer.formats, result_format=Format.BINARY)
+            return self._await()
         name = self._names.get((statement, types)) or self._prepare(statement, types)
         self._server.send_query_prepared(name, data, transformer.formats, result_format=Format.BINARY)
         return self._await()
+
+    def begin(self) -> None:
+        """Begin a transaction. Raises ``psycopg.Error`` where there is no connection."""
+        self.send(BEGIN)
+        settings = self.connection.settings
+        if settings:
+            calls = ", ".join(["set_config(?, ?, true)"] * len(settings))
+            self.send(f"SELECT {calls}", [word for pair in settings.items() for word in pair])
 
     def _prepare(self, statement: str, types: tuple[int, ...]) -> bytes:
         self._prepared += 1

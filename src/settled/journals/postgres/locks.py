@@ -44,6 +44,16 @@ def number_of(journal_id: str, name: str) -> int:
     return int.from_bytes(digest, "big", signed=True)
 
 
+def waiting_for(journal_id: str, operation_id: str) -> int:
+    """Return the number of the lock that is held while somebody waits for a call; never 0."""
+    return number_of(journal_id, f"wait {operation_id}") or 1
+
+
+def channel_of(journal_id: str) -> str:
+    """Return the name under which the waiting are told."""
+    return f"settled_{number_of(journal_id, 'ear') & 0xFFFF_FFFF_FFFF_FFFF:016x}"
+
+
 def hints_of(transitions: Iterable[Any]) -> Hints:
     """Return what these transitions name."""
     hints = Hints()

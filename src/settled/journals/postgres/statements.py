@@ -31,11 +31,17 @@ INSERT: Final = (
     f"WITH one AS (INSERT INTO calls ({', '.join(COLUMNS)}) VALUES ({_PLACES}) RETURNING operation_id) "  # noqa: S608 - made of constants
     f"INSERT INTO log (operation_id, {_LOG}) SELECT one.operation_id, {_NINE} FROM one RETURNING id"
 )
+# Whoever waits for the call holds this lock with others: where it cannot be had alone, they are told at the commit.
+# NOTIFY for every change would let all commits of the database wait for each other.
+_TELL: Final = (
+    "CASE WHEN ?::bigint = 0 THEN NULL WHEN pg_try_advisory_xact_lock(?::bigint) THEN NULL "
+    "ELSE pg_notify(?, (?::bigint)::text) END"
+)
 # A fence that fails leaves no operation_id, which the log refuses (23502).
 UPDATE: Final = (
     f"WITH one AS (UPDATE calls SET {_CHANGES} WHERE {_FENCE} RETURNING operation_id) "  # noqa: S608 - made of constants
     f"INSERT INTO log (operation_id, {_LOG}) "
-    f"SELECT one.operation_id, {_NINE} FROM (VALUES (1)) AS always (there) LEFT JOIN one ON true RETURNING id"
+    f"SELECT one.operation_id, {_NINE} FROM (VALUES (1)) AS always (there) LEFT JOIN one ON true RETURNING id, {_TELL}"
 )
 PROLONG: Final = (
     "WITH one AS (UPDATE calls SET lease_wall = ?, lease_boot = ?, lease_mono = ? "  # noqa: S608 - made of constants

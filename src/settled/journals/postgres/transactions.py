@@ -12,7 +12,7 @@ from settled.errors import JournalError
 from settled.journals.postgres.books import PostgresBooks
 from settled.journals.postgres.clock import ASK, SET
 from settled.journals.postgres.locks import hints_of
-from settled.journals.postgres.statements import BEGIN, LOCK
+from settled.journals.postgres.statements import LOCK
 from settled.journals.postgres.trouble import Conflict, again, away, explained, worth_waiting
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Transactions:
         return None
 
     def _perform(self, line: Line, group: list[Member], locks: set[int]) -> None:
-        line.send(BEGIN)
+        line.begin()
         hints = hints_of(member.transition for member in group)
         held = hints.locks(self._connections.identity.journal_id) | locks
         if held:

@@ -1,0 +1,190 @@
+"""A worker: settles on a schedule what processes have left behind. Any number of them may run on one journal.
+
+It begins no attempt. Which worker looks after which call is claimed on record (``core/tending.py``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from settled import host
+from settled.api import care
+from settled.api.queue import pages
+from settled.core import rules
+from settled.core.settle import PROBE_LIMIT
+from settled.core.settling import Adopt
+from settled.core.states import State
+from settled.core.tending import AdoptLost, LayDown, TakeUp, next_look
+from settled.core.values import replace
+from settled.errors import DeclarationError, JournalError
+from settled.journals.prune import prune
+from settled.ports import CallQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from settled.api.care import Reconciled
+    from settled.api.guard import Guard
+    from settled.core.call import Call
+
+_CLAIM: Final = 2 * PROBE_LIMIT
+"""Seconds for which a call that was taken up is left to its worker: if that dies, another takes it up."""
+_BATCH: Final = 200
+_LONGEST_PAUSE: Final = 60.0
+"""Seconds between tries while the journal cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a worker did in one round, or in all of them."""
+
+    settled: Reconciled = field(default_factory=care.Reconciled)
+    pruned: int = 0
+    trouble: str = ""
+    """Why the journal could not be used; what was done before stays done."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing was to be done."""
+        return self == Round()
+
+    def plus(self, other: Round) -> Round:
+        """Return the sum of two; the trouble is the last one's."""
+        ours, theirs = self.settled, other.settled
+        names = ("orphans", "happened", "did_not_happen", "left", "probes_failed")
+        total = replace(ours, **{name: getattr(ours, name) + getattr(theirs, name) for name in names})
+        return Round(total, self.pruned + other.pruned, other.trouble)
+
+
+class Worker:
+    """Takes calls from lost owners, asks the tools' probes about those in doubt, and prunes what is past retention.
+
+    A call that stays in doubt is looked at again after half the time that it has stood so, or when a probe can prove
+    absence: at most an hour later. One that its own owner left in doubt is first left alone for the rest of its lease.
+
+    Args:
+        guard: with the tools whose calls are asked about; calls of other tools are left to other workers.
+        every: seconds between rounds.
+        together: calls that are asked about at the same time.
+        prune: whether to erase what is past its retention.
+
+    Raises:
+        DeclarationError: a number that cannot work.
+    """
+
+    def __init__(self, guard: Guard, *, every: float = 5.0, together: int = 8, prune: bool = True) -> None:
+        if not (every > 0 and together > 0):
+            raise DeclarationError("every= and together= must be above 0")
+        self.guard, self.every, self._together, self._prunes = guard, every, together, prune
+        self._stopping = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._done = Round()
+        """What this round has done so far."""
+
+    def stop(self) -> None:
+        """Take up nothing more, finish what is under way, and end. From any thread."""
+        with suppress(RuntimeError):  # its loop is closed: it has ended
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._stopping.set)
+                return
+        self._stopping.set()
+
+    def run(self, tell: Callable[[Round], object] | None = None) -> Round:
+        """Work until ``stop`` is called, from plain code; see ``arun``."""
+        return asyncio.run(self.arun(tell))
+
+    async def arun(self, tell: Callable[[Round], object] | None = None) -> Round:
+        """Work until ``stop`` is called; ``tell`` is told of every round that did something. Return the sum."""
+        self._loop = asyncio.get_running_loop()
+        self.guard.floor.keeper.start()  # seals the log, delivers alerts, brings back what was spilled
+        total, pause = Round(), self.every
+        while not self._stopping.is_set():
+            done = await self._tried()
+            total = total.plus(done)
+            if tell is not None and not done.idle:
+                tell(done)
+            pause = min(max(_LONGEST_PAUSE, self.every), 2 * pause) if done.trouble else self.every
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause)
+        return total
+
+    async def _tried(self) -> Round:
+        try:
+            return await self.around()
+        except JournalError as error:
+            return replace(self._done, trouble=str(error))
+
+    async def around(self) -> Round:
+        """Make one round: what is there to be done now. Raises ``JournalError``."""
+        self._loop, self._done = asyncio.get_running_loop(), Round()
+        await asyncio.to_thread(self.guard.floor.bring)
+        await self._adopt()
+        await self._settle()
+        if self._prunes and not self._stopping.is_set():
+            pruned = await asyncio.to_thread(prune, self.guard.journal, limit=1000)
+            self._done = replace(self._done, pruned=pruned.total)
+        return self._done
+
+    # --- lost owners ---
+
+    async def _adopt(self) -> None:
+        journal = self.guard.journal
+        for call in await asyncio.to_thread(self._seen_dead):
+            after = await journal.aperform(Adopt(call.operation_id, dead=call.epoch))
+            self._adopted(after is not None and after.state is not State.PROCESSING)
+        while not self._stopping.is_set():
+            found = await journal.aperform(AdoptLost(self.guard.tenant, _BATCH))
+            self._adopted(found)
+            if found < _BATCH:
+                break
+
+    def _adopted(self, number: int) -> None:
+        settled = self._done.settled
+        self._done = replace(self._done, settled=replace(settled, orphans=settled.orphans + number))
+
+    def _seen_dead(self) -> list[Call]:
+        """Return calls whose process is seen dead from here: their lease need not be waited out."""
+        at_work = pages(self.guard.journal, CallQuery(states=(State.PROCESSING,), tenant=self.guard.tenant))
+        return [call for call in at_work if host.alive(call.owner) is False]
+
+    # --- calls in doubt ---
+
+    async def _settle(self) -> None:
+        """Take up calls as hands are free, until there are none; finish what was taken up in any case."""
+        under_way: set[asyncio.Task[None]] = set()
+        more = True
+        try:
+            while more or under_way:
+                more = more and not self._stopping.is_set()
+                if more:
+                    taken = await self._take_up(self._together - len(under_way))
+                    under_way |= {asyncio.create_task(self._look(call)) for call in taken}
+                    more = bool(taken)
+                if under_way:
+                    done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                    for task in done:
+                        task.result()
+        finally:
+            for task in under_way:
+                task.cancel()
+
+    async def _take_up(self, limit: int) -> tuple[Call, ...]:
+        take_up = TakeUp(self.guard.tenant, tuple(self.guard.tools), limit, _CLAIM)
+        return await self.guard.journal.aperform(take_up)
+
+    async def _look(self, call: Call) -> None:
+        """Ask about one call; if it stays in doubt, leave it alone until its next look."""
+        settled, probe = await care.asettle(self.guard, call)
+        self._done = replace(self._done, settled=self._done.settled.plus(settled.state, probe))
+        if settled.state is State.UNKNOWN:
+            now = await asyncio.to_thread(self.guard.journal.now)
+            today = self.guard.tools[call.tool].checked.policy.terms
+            seconds = next_look(rules.under(settled, today), now, self.every)
+            await self.guard.journal.aperform(LayDown(call.operation_id, settled.epoch, seconds))
+        self.guard.floor.presence.wake(call.operation_id)
+
+
+__all__ = ["Round", "Worker"]
