@@ -115,6 +115,50 @@ def settled_tasks(folder: Path) -> Callable[[int], None]:
     return lambda n: asyncio.run(work(n))
 
 
+def settled_transactional(folder: Path) -> Callable[[int], None]:
+    """A transactional tool that writes one row, one after the other."""
+    from settled import Transaction
+
+    guard = _guard(folder)
+    _orders(folder)
+
+    def book(number: int, tx: Any) -> dict[str, int]:
+        tx.execute("INSERT INTO orders VALUES (?)", (number,))
+        return {"number": number}
+
+    book.__annotations__["tx"] = Transaction
+    return _booked(guard.tool(effect="transactional")(book))
+
+
+def settled_row(folder: Path) -> Callable[[int], None]:
+    """A write whose tool commits the same row on a connection of its own, one after the other."""
+    guard, connection = _guard(folder), _orders(folder)
+
+    @guard.tool(effect="write")
+    def book(number: int) -> dict[str, int]:
+        connection.execute("INSERT INTO orders VALUES (?)", (number,))
+        return {"number": number}
+
+    return _booked(book)
+
+
+def _booked(book: Callable[..., Any]) -> Callable[[int], None]:
+    numbers = itertools.count()
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            book(number=next(numbers))
+
+    return run
+
+
+def _orders(folder: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(folder / "journal.db", isolation_level=None)
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("CREATE TABLE IF NOT EXISTS orders (number)")
+    return connection
+
+
 def _pay(number: int) -> dict[str, int]:
     return {"number": number}
 
@@ -225,6 +269,8 @@ SEQUENCE = {
     "bare SQLite": bare_sqlite,
     "settled, sync": settled_sync,
     "settled, async": settled_async,
+    "settled, transactional": settled_transactional,
+    "settled, a row by itself": settled_row,
     "DBOS": dbos_sequence,
     "LangGraph": langgraph_sequence,
 }

@@ -5,10 +5,19 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from settled.errors import DeclarationError
+from settled.errors import DeclarationError, JournalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+
+class EndedByTool(JournalError):  # noqa: N818 - the name says what happened
+    """A tool has ended the journal's transaction itself: its rows may stand, without their record."""
+
+    code = "transaction_ended"
+
+    def __init__(self) -> None:
+        super().__init__("the tool has ended the journal's transaction itself, by a COMMIT or ROLLBACK of its own")
 
 
 class Transaction:
@@ -36,7 +45,7 @@ class Transaction:
 
     @property
     def session(self) -> Any:
-        """A ``sqlalchemy.orm.Session`` over the connection. It is flushed when the tool returns.
+        """A ``sqlalchemy.orm.Session`` over the connection, within a savepoint that ends well when the tool returns.
 
         Raises:
             DeclarationError: SQLAlchemy is not installed.
@@ -48,16 +57,18 @@ class Transaction:
                 raise DeclarationError(f"a session needs SQLAlchemy, which cannot be loaded: {error}") from error
         return self._session
 
-    def flush(self) -> None:
+    def finish(self) -> None:
         """Send what the session holds back."""
         if self._session is not None:
-            self._session.flush()
+            self._session.commit()
 
     def end(self) -> None:
         """Let go of the connection."""
         self._over = True
         if self._session is not None:
-            self._session.expunge_all()
+            bound = self._session.get_bind()
+            self._session.close()
+            bound.close()
 
 
 lent: ContextVar[Transaction | None] = ContextVar("settled_transaction", default=None)

@@ -227,6 +227,8 @@ class Joined(Struct, frozen=True):
     reply: Any
     ended: Ended | None
     at: float
+    loose: bool = False
+    """The tool has ended the transaction itself: whether its rows stand is not known."""
 
 
 class Woke(Struct, frozen=True):

@@ -14,7 +14,6 @@ from settled.core.answer import Answer, from_record
 from settled.core.ask import Begun, WouldRun
 from settled.core.breaker import verdict_of
 from settled.core.call import Call
-from settled.core.claim import Claim
 from settled.core.commands import REPORTS, WENT_WELL, Join, Joined, Tell, expect
 from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.outcome import NEVER_SENT, read
@@ -30,8 +29,13 @@ if TYPE_CHECKING:
 
     from settled.core.ask import Ask, ClaimReply
     from settled.core.books import Books
+    from settled.core.claim import Claim
     from settled.core.commands import Ended, Flow
     from settled.core.model import Moment
+
+
+LOOSE = Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "transaction_ended", uncertain=True)
+"""Of a tool that has ended the journal's transaction itself."""
 
 
 class Look(Struct, frozen=True):
@@ -114,7 +118,7 @@ class Jointly(Series):
                 return (yield from self._made(joined.reply, joined.ended))
             if joined.ended is None:
                 return joined.reply if before is None else (yield from self._not_begun(*before, joined.reply))
-            fault, step, call = yield from self._unmade(first, joined.ended)
+            fault, step, call = yield from self._unmade(first, joined.ended, loose=joined.loose)
             if not isinstance(call, Call):  # somebody else began meanwhile
                 return call if before is None else (yield from self._not_begun(*before, call))
             if call.state is not State.PROCESSING or not isinstance(step, Again):
@@ -144,10 +148,11 @@ class Jointly(Series):
         yield from self.do(Tell("outcome", call, {"reason": ""}))
         return self._success(call)
 
-    def _unmade(self, first: Claim | Begin, ended: Ended) -> Flow[tuple[Fault, Again | Stop, Any]]:
+    def _unmade(self, first: Claim | Begin, ended: Ended, *, loose: bool) -> Flow[tuple[Fault, Again | Stop, Any]]:
         """Put an attempt on record that was rolled back."""
         self.last = ended.outcome
-        fault = rolled_back(read(ended, self.policy, self.clean, attempt=self.made, doubtful=False))
+        read_as = None if loose else read(ended, self.policy, self.clean, attempt=self.made, doubtful=False)
+        fault = LOOSE if loose else rolled_back(read_as)
         yield from self.do(REPORTS[verdict_of(fault)])
         step = self._plan(fault, ended, doubtful=False)
         again, park = isinstance(step, Again), step.park if isinstance(step, Stop) else None

@@ -26,11 +26,11 @@ from settled.core.ask import (
 )
 from settled.core.claim import Claim
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Spill, Woke, expect
+from settled.core.joint import Jointly
 from settled.core.late import Evidence
 from settled.core.model import Effect
 from settled.core.outcome import NEVER_SENT
 from settled.core.owed import Heard, was_owed
-from settled.core.joint import Jointly
 from settled.core.settling import Adopt
 from settled.core.states import UNSETTLED, State
 from settled.core.values import replace

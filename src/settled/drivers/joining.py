@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from settled.core.commands import Ended, Invoke, Joined, Returned
+from settled.core.commands import Ended, Invoke, Joined, Raised, Returned
 from settled.core.joint import Look, Made
 from settled.core.outcome import read
 from settled.core.values import replace
 from settled.drivers.attempts import run_here
-from settled.transaction import lent
+from settled.transaction import EndedByTool, lent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ class Work:
         token = lent.set(transaction)
         try:
             invoke = Invoke(None, command.no, None, command.deadline)
-            self.ended = ended = run_here(invoke, binding, floor, transaction.flush)
+            self.ended = ended = run_here(invoke, binding, floor, transaction.finish)
         finally:
             lent.reset(token)
             transaction.end()
@@ -56,7 +56,11 @@ def join(
     effect.
     """
     work = Work(command, binding, floor, gone)
-    reply: Any = floor.journal.together(work)  # type: ignore[attr-defined]  # the guard has looked whether it can
+    try:
+        reply: Any = floor.journal.together(work)  # type: ignore[attr-defined]  # the guard has looked whether it can
+    except EndedByTool as loose:
+        outcome = Ended(Raised(loose), over=True, draw=floor.draw(), at=floor.now(), abandoned=gone())
+        return Joined(None, outcome, floor.now(), loose=True), None
     error = getattr(work.ended.outcome, "error", None) if work.ended else None
     ended = work.ended
     if ended is None or error is None or isinstance(error, Exception):

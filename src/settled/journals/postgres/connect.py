@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from settled.journals.postgres.address import Address
 
+# A process that stops amid a transaction (SIGSTOP, a debugger) must not hold its locks for ever.
+_TO_BE_LENT: Final = {"idle_in_transaction_session_timeout": "60s"}
 _SETTINGS: Final = {
-    # A process that stops amid a transaction (SIGSTOP, a debugger) must not hold its locks for ever.
     "idle_in_transaction_session_timeout": "10s",
     # Statistics of a young table would lead to plans that do not fit when it has grown.
     "enable_seqscan": "off",
@@ -56,24 +57,48 @@ class Link(Connection):
     """Whether a pooler is between here and the server, of whatever mode."""
     settings: Mapping[str, str] = {}
     """What must hold in each transaction, where it cannot be set for the session."""
+    lent = False
+    """A tool works in the transaction, which is the journal's to end."""
+
+    def commit(self) -> None:
+        """Commit, unless a tool asks for it."""
+        self._refuse()
+        super().commit()
+
+    def rollback(self) -> None:
+        """Roll back, unless a tool asks for it."""
+        self._refuse()
+        super().rollback()
+
+    def close(self) -> None:
+        """Close, unless a tool asks for it: whoever lends the connection goes on with it."""
+        if not self.lent:
+            super().close()
+
+    def _refuse(self) -> None:
+        if self.lent:
+            raise psycopg.ProgrammingError(
+                "the transaction is the journal's: it is committed when the tool returns, rolled back when it raises"
+            )
 
 
-def connect(address: Address, patience: float) -> Link:
-    """Open a connection. Raises ``psycopg.Error``, ``JournalError``."""
+def connect(address: Address, patience: float, *, lent: bool = False) -> Link:
+    """Open a connection, or a plain one to be lent to tools. Raises ``psycopg.Error``, ``JournalError``."""
     wishes: dict[str, Any] = {"connect_timeout": max(2, round(patience)), "application_name": "settled", **_KEEPALIVE}
     given = conninfo_to_dict(address.connect)
     words = make_conninfo(**{**wishes, **given, "client_encoding": "utf8"})
     link = Link.connect(words, autocommit=True)
     try:
-        adapt(link)
-        _settle(link, address, patience)
+        if not lent:
+            adapt(link.adapters)
+        _settle(link, address, patience, _TO_BE_LENT if lent else _SETTINGS)
     except BaseException:
         link.close()
         raise
     return link
 
 
-def _settle(link: Link, address: Address, patience: float) -> None:
+def _settle(link: Link, address: Address, patience: float, wanted: Mapping[str, str]) -> None:
     pid, synchronous, version = link.execute(_LOOK).fetchone() or (0, "", 0)
     if version < OLDEST:
         raise JournalError(
@@ -81,7 +106,7 @@ def _settle(link: Link, address: Address, patience: float) -> None:
         )
     # A pooler makes up the number by which a client could cancel; a server gives that of the process itself.
     link.pooled = pid != link.pgconn.backend_pid
-    settings = {**_SETTINGS, "lock_timeout": f"{max(1, round(patience * 1000))}ms"}
+    settings = {**wanted, "lock_timeout": f"{max(1, round(patience * 1000))}ms"}
     # A role or database may be set to answer before a commit is durable; this journal may not.
     if synchronous == "off":
         settings["synchronous_commit"] = "on"

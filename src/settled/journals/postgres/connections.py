@@ -37,7 +37,7 @@ class Connections:
 
     def __init__(self, address: Address, identity: Identity, *, pool: int, patience: float) -> None:
         self.address, self.identity, self.patience = address, identity, patience
-        self._pool = pool
+        self.pool = pool
         self._begin(closed=False)
 
     def _begin(self, *, closed: bool) -> None:
@@ -131,9 +131,9 @@ class Connections:
             raise JournalError(f"the table meta of {self.address.shown} is empty: restore it from a backup")
         return str(row[0]), int(row[1])
 
-    def another(self) -> Link:
+    def another(self, *, lent: bool = False) -> Link:
         """Connect once more to the journal that was opened. Raises ``psycopg.Error``, ``JournalError``."""
-        connection = connect(self.address, self.patience)
+        connection = connect(self.address, self.patience, lent=lent)
         try:
             self.identity.check(*self._identity(connection), None)
         except BaseException:
@@ -183,10 +183,10 @@ class Connections:
     def _enter(self, patience: float) -> None:
         deadline = time.monotonic() + patience
         with self._free:
-            while self._lent >= self._pool and not self._closed:
+            while self._lent >= self.pool and not self._closed:
                 if not self._free.wait(deadline - time.monotonic()):
                     raise JournalError(
-                        f"the journal {self.address.shown}: all {self._pool} connections are in use; raise pool="
+                        f"the journal {self.address.shown}: all {self.pool} connections are in use; raise pool="
                     )
             if self._closed:
                 raise self.closed_error()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
 
 from settled.core.values import replace
 from settled.errors import JournalError
@@ -16,9 +19,11 @@ from settled.journals.postgres.clock import ASK, ServerClock
 from settled.journals.postgres.connections import Connections
 from settled.journals.postgres.ear import Ear
 from settled.journals.postgres.identity import Identity, place_of
+from settled.journals.postgres.lending import Lending
 from settled.journals.postgres.schema import newest
 from settled.journals.postgres.seal import Sealer
-from settled.journals.postgres.transactions import Transactions
+from settled.journals.postgres.transactions import Transactions, worth_repeating
+from settled.journals.postgres.trouble import Conflict, explained
 from settled.journals.spill import FileSpill
 from settled.journals.stored import Errand, StoredJournal
 from settled.journals.verify import verify
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
 
     from settled.core.model import Moment
     from settled.journals.postgres.connect import Reader
-    from settled.ports import Report
+    from settled.ports import Joint, Report
 
 _YOUNG: Final = 0.05
 """Seconds for which a reading of the clock serves those who only look."""
@@ -82,9 +87,9 @@ class PostgresJournal(StoredJournal):
         self._clock = ServerClock(identity.journal_id)
         self._sealer = Sealer(identity.journal_id)
         self.ear = Ear(self._connections)
-        self._commit = GroupCommit(
-            Transactions(self._connections, self._clock, clock).run, self._connections.closed_error
-        )
+        self._transactions = Transactions(self._connections, self._clock, clock)
+        self._lending = Lending(self._connections, self._connections.pool)
+        self._commit = GroupCommit(self._transactions.run, self._connections.closed_error)
         self._pid = os.getpid()
         self._closed = False
         self._forking = False
@@ -121,6 +126,22 @@ class PostgresJournal(StoredJournal):
                 raise
             return replace(clock.last, wall=clock.last.wall + clock.mono() - clock.last_at)
 
+    def together(self, work: Joint) -> Any:
+        """Do a tool's work in one transaction with its record (see ``ports.TransactionalJournal``)."""
+        self._mind_forks()
+        deadline = time.monotonic() + self._connections.patience
+        shown = self._connections.address.shown
+        while True:
+            reply = self.perform(work.look)
+            if reply is not None:
+                return reply
+            try:
+                with self._lending.line() as line:
+                    return self._transactions.together(line, work)
+            except (psycopg.Error, Conflict) as trouble:
+                if not worth_repeating(trouble) or time.monotonic() >= deadline:
+                    raise explained(trouble, shown, doing="it is not known to be recorded") from trouble
+
     @contextmanager
     def _reading(self) -> Iterator[Reader]:
         self._mind_forks()
@@ -155,6 +176,7 @@ class PostgresJournal(StoredJournal):
             return
         self._closed = True
         self.ear.close()
+        self._lending.close()
         self._connections.close()
         if self._commit.close(self._connections.patience + 1.0):
             self._connections.drop_line()
@@ -175,6 +197,7 @@ class PostgresJournal(StoredJournal):
         """Begin with an empty queue and no connection. What other threads of the parent asked for is the parent's."""
         self._pid = os.getpid()
         self._connections.forget(closed=self._closed)
+        self._lending.forget()
         self.ear.forget(closed=self._closed)
         self._commit.start_anew(closed=self._closed)
 

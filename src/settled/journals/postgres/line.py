@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import select
 from collections import deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
-from psycopg.adapt import PyFormat, Transformer
+from psycopg.adapt import AdaptersMap, PyFormat, Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, Format
 
 from settled.journals.postgres.statements import BEGIN, in_schema
+from settled.journals.postgres.texts import adapt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -72,15 +73,24 @@ class Answer:
         return ((self.result.command_status if self.result else None) or b"").decode()
 
 
-class Line:
-    """One connection, kept in pipeline mode. ``hangs``: see ``HANGS``."""
+class _Own:
+    """How values travel for the journal, on a connection where a tool's go as ever."""
 
-    def __init__(self, connection: Link, schema: str, *, hangs: float = HANGS) -> None:
+    def __init__(self, connection: Link) -> None:
+        self.connection = connection
+        self.adapters = AdaptersMap(connection.adapters)
+        adapt(self.adapters)
+
+
+class Line:
+    """One connection, kept in pipeline mode. ``hangs``: see ``HANGS``; ``own``: it is lent to tools in between."""
+
+    def __init__(self, connection: Link, schema: str, *, hangs: float = HANGS, own: bool = False) -> None:
         self.connection = connection
         self._schema, self._hangs = schema, hangs
         self._server = connection.pgconn
         self._server.enter_pipeline_mode()
-        self._transformer = Transformer(connection)
+        self._transformer = Transformer(_Own(connection) if own else connection)
         self._awaited: deque[Answer] = deque()
         self._names: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self._unproven: list[tuple[str, tuple[int, ...]]] = []
@@ -109,6 +119,17 @@ class Line:
         if settings:
             calls = ", ".join(["set_config(?, ?, true)"] * len(settings))
             self.send(f"SELECT {calls}", [word for pair in settings.items() for word in pair])
+
+    @contextmanager
+    def plain(self) -> Iterator[None]:
+        """Within this, the connection is out of pipeline mode."""
+        self.settle()
+        self._server.exit_pipeline_mode()
+        try:
+            yield
+        finally:
+            if not self.connection.closed:
+                self._server.enter_pipeline_mode()
 
     def _prepare(self, statement: str, types: tuple[int, ...]) -> bytes:
         self._prepared += 1

@@ -15,8 +15,8 @@ from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper
 
 if TYPE_CHECKING:
-    from psycopg import Connection
     from psycopg.abc import Buffer
+    from psycopg.adapt import AdaptersMap
 
 ESCAPE: Final = "\x1a"
 _AWKWARD: Final = re.compile("[\0\x1a\ud800-\udfff]")
@@ -59,10 +59,10 @@ class _ReadText(_Read):
     format = Format.TEXT
 
 
-def adapt(connection: Connection) -> None:
-    """Let every text of a connection go this way, and every whole number as a ``bigint``: one kind of statement."""
-    connection.adapters.register_dumper(int, Int8BinaryDumper)
-    connection.adapters.register_dumper(str, _KeepText)
-    connection.adapters.register_dumper(str, _Keep)  # the last one is taken where there is a choice
-    connection.adapters.register_loader("text", _Read)
-    connection.adapters.register_loader("text", _ReadText)
+def adapt(adapters: AdaptersMap) -> None:
+    """Let every text go this way, and every whole number as a ``bigint``: one kind of statement."""
+    adapters.register_dumper(int, Int8BinaryDumper)
+    adapters.register_dumper(str, _KeepText)
+    adapters.register_dumper(str, _Keep)  # the last one is taken where there is a choice
+    adapters.register_loader("text", _Read)
+    adapters.register_loader("text", _ReadText)

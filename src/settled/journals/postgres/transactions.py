@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
+from settled.core.call import Call
 from settled.errors import JournalError
+from settled.journals.commit import Member
 from settled.journals.postgres.books import PostgresBooks
 from settled.journals.postgres.clock import ASK, SET
+from settled.journals.postgres.lending import run_in
 from settled.journals.postgres.locks import hints_of
 from settled.journals.postgres.statements import LOCK
 from settled.journals.postgres.trouble import Conflict, again, away, explained, worth_waiting
@@ -19,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from settled.core.model import Moment
-    from settled.journals.commit import Member
     from settled.journals.postgres.clock import ServerClock
     from settled.journals.postgres.connections import Connections
     from settled.journals.postgres.line import Line
+    from settled.ports import Joint
 
 _MOST_TOGETHER: Final = 3
 """Conflicts after which the members of a batch go on one by one."""
@@ -65,7 +68,7 @@ class Transactions:
         conflicts = 0
         while True:
             trouble = self._once(group, locks)
-            if trouble is None or not _worth_repeating(trouble):
+            if trouble is None or not worth_repeating(trouble):
                 return trouble
             if isinstance(trouble, Conflict) and trouble.lock is not None:
                 locks.add(trouble.lock)
@@ -91,8 +94,45 @@ class Transactions:
             return fault
         return None
 
+    def together(self, line: Line, work: Joint) -> Any:
+        """Do a tool's work and put it on record; return as ``TransactionalJournal.together`` does.
+
+        The tool works before anything is locked that others of this process, or of this run, may want.
+
+        Raises:
+            Conflict: Others were faster: look again. ``psycopg.Error``: nothing of it stands, unless that is ``away``.
+        """
+        try:
+            line.begin()
+            made = run_in(line, work)
+            reply = None if made is None else self._put(line, made)
+        except BaseException:
+            if line.connection.closed or not line.roll_back():
+                line.close()
+            raise
+        if not isinstance(reply, Call) and not line.roll_back():
+            line.close()
+        return reply
+
+    def _put(self, line: Line, made: Any) -> Any:
+        member = Member(made)
+        books, now, record = self._opened(line, [member], set())
+        reply = made.apply(books, now)
+        if isinstance(reply, Call):
+            books.keep()
+            self._end(line, books, record)
+        return reply
+
     def _perform(self, line: Line, group: list[Member], locks: set[int]) -> None:
         line.begin()
+        books, now, record = self._opened(line, group, locks)
+        for member in group:
+            _apply(member, books, now)
+        self._end(line, books, record)
+
+    def _opened(
+        self, line: Line, group: list[Member], locks: set[int]
+    ) -> tuple[PostgresBooks, Moment, Sequence[Any] | None]:
         hints = hints_of(member.transition for member in group)
         held = hints.locks(self._connections.identity.journal_id) | locks
         if held:
@@ -108,9 +148,7 @@ class Transactions:
         else:
             reading = self._clock.read(asked.fetchone() or (), before, self._clock.mono())
             now, record = reading.moment, reading.record
-        for member in group:
-            _apply(member, books, now)
-        self._end(line, books, record)
+        return books, now, record
 
     def _end(self, line: Line, books: PostgresBooks, record: Sequence[Any] | None) -> None:
         if record is not None:
@@ -146,7 +184,8 @@ def _apply(member: Member, books: PostgresBooks, now: Moment) -> None:
         books.keep()
 
 
-def _worth_repeating(trouble: Exception) -> bool:
+def worth_repeating(trouble: Exception) -> bool:
+    """Whether the same transaction may succeed when it is made once more."""
     if isinstance(trouble, psycopg.Error):
         return again(trouble) or worth_waiting(trouble)
     return isinstance(trouble, Conflict)

@@ -14,10 +14,10 @@ from settled.journals.mark import lost_commits
 from settled.journals.sqlite.books import SqliteBooks
 from settled.journals.sqlite.file import COMMIT, ROLLBACK, begin
 from settled.journals.sqlite.trouble import explained
+from settled.transaction import EndedByTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
     from typing import Any
 
     from settled.core.model import Moment
@@ -88,8 +88,7 @@ class Transactions:
             books = SqliteBooks(connection, self._known_to(connection))
             reply = work.look.apply(books, self._clock())
             if reply is None:
-                with self._file.lent(connection):
-                    made = work.run(transaction(connection))
+                made = self._lend(connection, work, transaction)
                 reply = None if made is None else made.apply(books, self._clock())
             if books.changed and isinstance(reply, Call):
                 self._commit(connection)
@@ -102,6 +101,15 @@ class Transactions:
             self._give_up()
             raise
         return reply
+
+    def _lend(
+        self, connection: sqlite3.Connection, work: Joint, transaction: Callable[[sqlite3.Connection], Transaction]
+    ) -> Any:
+        with self._file.lent(connection):
+            made = work.run(transaction(connection))
+        if not connection.in_transaction:
+            raise EndedByTool
+        return made
 
     def _known_to(self, connection: sqlite3.Connection) -> dict[str, Call]:
         """Return the calls that are known to stand as they were written here: nobody else has changed the file."""

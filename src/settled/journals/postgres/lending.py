@@ -1,0 +1,95 @@
+"""Connections that tools get for a transaction of their own: as plain as any other of their program's."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from psycopg.pq import TransactionStatus
+
+from settled.errors import JournalError
+from settled.journals.postgres.connect import leave_to_parent
+from settled.journals.postgres.line import HANGS, Line
+from settled.journals.sessions import session_over
+from settled.transaction import EndedByTool, Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from settled.journals.postgres.connections import Connections
+    from settled.ports import Joint
+
+_abandoned: Final[list[Line]] = []
+
+
+class Lending:
+    """Lines for tools' transactions: at most ``most`` at a time."""
+
+    def __init__(self, connections: Connections, most: int) -> None:
+        self._connections, self._most = connections, most
+        self._begin()
+
+    def _begin(self) -> None:
+        self._idle: list[Line] = []
+        self._places = threading.BoundedSemaphore(self._most)
+        self._closed = False
+
+    @contextmanager
+    def line(self) -> Iterator[Line]:
+        """Lend one. Raises ``JournalError`` where none can be had, ``psycopg.Error`` where the server is away."""
+        if not self._places.acquire(timeout=self._connections.patience):
+            raise JournalError(
+                f"the journal {self._connections.address.shown}: tools hold all {self._most} connections for "
+                "transactions; nothing was executed: raise pool="
+            )
+        line: Line | None = None
+        try:
+            line = self._idle.pop() if self._idle else self._another()
+            yield line
+        finally:
+            if line is not None and not line.connection.closed:
+                self._take_back(line)
+            self._places.release()
+
+    def _another(self) -> Line:
+        link = self._connections.another(lent=True)
+        patience = self._connections.patience
+        return Line(link, self._connections.address.schema, hangs=HANGS + patience, own=True)
+
+    def _take_back(self, line: Line) -> None:
+        if self._closed or line.connection.info.transaction_status != TransactionStatus.IDLE:
+            line.close()
+        else:
+            self._idle.append(line)
+
+    def close(self) -> None:
+        """Close those that are idle; the others as they come back."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def forget(self) -> None:
+        """Begin without any, in a forked child."""
+        for line in self._idle:
+            leave_to_parent(line.connection)
+        _abandoned.extend(self._idle)
+        self._begin()
+
+
+def run_in(line: Line, work: Joint) -> Any:
+    """Let a tool work in a transaction that was begun on ``line``; return what puts it on record.
+
+    Raises:
+        EndedByTool: It has ended the transaction itself.
+    """
+    link = line.connection
+    with line.plain():
+        link.lent = True
+        try:
+            made = work.run(Transaction(link, lambda lent: session_over(lent, "postgresql+psycopg://")))
+        finally:
+            link.lent = False
+    if link.info.transaction_status == TransactionStatus.IDLE:
+        raise EndedByTool
+    return made if link.info.transaction_status == TransactionStatus.INTRANS else None
