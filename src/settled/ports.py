@@ -116,6 +116,15 @@ class Journal(Protocol):
     def reset_breakers(self, names: Sequence[str] | None = None) -> Sequence[str]:
         """Ask every process to reset these breakers (``None``: all); return the names."""
 
+    def agree(self, name: str, seen: int, text: str) -> tuple[int, str]:
+        """Change a breaker's shared state if nobody has since it had changed ``seen`` times.
+
+        Returns how often it has changed now, and how it stands: ``text``, where that took effect.
+        """
+
+    def agreed(self) -> Mapping[str, tuple[int, str]]:
+        """Return the shared states of breakers: how often each has changed, and how it stands."""
+
     def seal(self) -> bool:
         """Chain the log heads that are new since the last seal; return whether there were any."""
 

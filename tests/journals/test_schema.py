@@ -63,7 +63,7 @@ def test_a_turn_that_was_open_in_version_1_goes_on(path):
 def test_a_step_that_adds_is_taken_at_opening(path, monkeypatch):
     monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, ADDS))
     journal = opened(path)
-    begun(journal, make_ask(operation_id="op_new"))
+    begun(journal, make_ask(operation_id="op_new", key="pay:new", fingerprint="1:new"))
     assert journal.check().facts["schema"] == ADDS.version
     assert journal.get("op_1").result == b"receipt"
     journal.close()

@@ -50,6 +50,8 @@ class KeptBreakers:
         journal, kept = self._floor.journal, None
         with suppress(JournalError):  # what matters more will say that the journal is away
             kept = journal.breakers().get(breaker.name)
+        if self._floor.sharing is not None:
+            self._floor.keeper.wake()
         if kept is not None:
             self._resets[breaker.name] = kept.get("resets", 0)
             self._floor.keeper.wake()  # it may have been reset while nobody was there
@@ -57,6 +59,8 @@ class KeptBreakers:
             aged = [(age + passed, failed) for age, failed in kept["outcomes"]]
             snapshot = {**kept, "wait": max(0.0, kept["wait"] - passed), "outcomes": aged}
             breaker.restore(cast("Snapshot", snapshot), self._floor.now())
+        with suppress(JournalError):
+            self._floor.heed({breaker.name: breaker})
         self._found[breaker.name] = _gist(breaker.snapshot(self._floor.now()))
         return breaker
 
@@ -68,6 +72,7 @@ class KeptBreakers:
         """
         now = self._floor.now()
         breakers = {b.name: b for each in list(self._of_tools.values()) for b in each}
+        self._floor.heed(breakers)
         snapshots = {name: breaker.snapshot(now) for name, breaker in breakers.items()}
         if changed:
             snapshots = {name: s for name, s in snapshots.items() if _gist(s) != self._found[name]}
@@ -78,6 +83,7 @@ class KeptBreakers:
         for name, count in self._floor.journal.save_breakers(told).items():
             if name in breakers and self._resets.get(name, 0) != count:
                 breakers[name].reset()
+                self._floor.share(breakers[name])
             self._resets[name] = count
 
 

@@ -27,6 +27,7 @@ from settled.core.model import Effect
 from settled.core.strict_json import InvalidJson, parse_object
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
+from settled.drivers.sharing import Sharing
 from settled.errors import DeclarationError, JournalError
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Guard:
         agent: the loop that makes the calls.
         retries: retries of all calls of this guard, of its whole life.
         breaker: a breaker over all tools together; none by default (each tool has its own).
+        shared_breakers: heed what other processes on this journal learn: a trip of one's breaker opens the others', and
+            of all of them one makes the probe. A change of state then waits for the journal.
         alerts: called with each event that wants attention; must neither raise nor block.
         lease: seconds that a claim lives unless it is renewed.
         encryption_key: Fernet key (or several, newest first): arguments and results are kept encrypted.
@@ -80,6 +83,7 @@ class Guard:
         agent: str = "",
         retries: RetryBudget | None = None,
         breaker: BreakerPolicy | None = None,
+        shared_breakers: bool = False,
         alerts: Sink | Sequence[Sink] = (),
         lease: float = 30.0,
         encryption_key: str | bytes | Sequence[str | bytes] | None = None,
@@ -94,6 +98,8 @@ class Guard:
         self.vault = Vault(encryption_key)
         self.journal, spill = _opened(journal, journal_id=journal_id, must_exist=must_exist, **journal_options)
         self.floor = Floor(self.journal, spill, lease=lease, sinks=[alerts] if callable(alerts) else list(alerts))
+        if shared_breakers:
+            self.floor.sharing = Sharing(self.journal, self.floor.now)
         over_all = Breaker(f"guard:{agent}", breaker) if breaker else None
         self.breakers = KeptBreakers(self.floor, over_all)
         self.floor.keeper.chores += [self.journal.seal, self.floor.bring, self.breakers.keep, self._deliver_alerts]

@@ -182,6 +182,23 @@ class Breaker:
         self._close()
         self._trips = 0
 
+    def follow(self, state: State, until: float) -> None:
+        """Take over a change of state that another process has made; what was learned here stays.
+
+        Args:
+            state: the new one.
+            until: monotonic seconds at which the cool-down, or the other's probe, ends.
+        """
+        if state is _CLOSED:
+            self._close()
+        else:
+            self._enter(state, until)
+
+    @property
+    def until(self) -> float:
+        """Monotonic seconds at which the cool-down, or the probe's lease, ends."""
+        return self._until
+
     def describe(self, now: float) -> str:
         """The reason for the present state in an operator's words."""
         failures, calls = self._window(now if self._state is _CLOSED else self._times[self._next - 1])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from settled import host
-from settled.core.breaker import Breaker, Rejection, admit, tickets_if_closed
+from settled.core.breaker import Breaker, Rejection, State, admit, tickets_if_closed
 from settled.core.commands import (
     Admit,
     Admitted,
@@ -37,13 +37,14 @@ from settled.drivers.presence import Presence
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from settled.core.breaker import Verdict
+    from settled.core.breaker import Tickets, Verdict
     from settled.core.budget import Pools
     from settled.core.call import Call
     from settled.core.commands import Command, Ended, Event
     from settled.core.policy import Policy
+    from settled.drivers.sharing import Sharing
     from settled.ports import Journal, Sink, SpillFile
     from settled.recorder import Recorder
 
@@ -85,6 +86,8 @@ class Floor:
         self.asking: set[str] = set()
         """Ids of asks (and of the calls that they make) whose askers wait here now."""
         self.keeper = Keeper(journal, lease)
+        self.sharing: Sharing | None = None
+        """Where breakers are shared with other processes."""
         self._lock = threading.Lock()
         self._only_here: deque[Evidence] = deque()
 
@@ -132,6 +135,8 @@ class Floor:
             if tickets is None:
                 with self._lock:
                     found = admit(breakers, now)
+                if self.sharing is not None and not isinstance(found, Rejection):
+                    found = self._agreed_on(breakers, found, now)
                 if isinstance(found, Rejection):
                     self.tell("breaker_open", None, tool=binding.tool, scope=found.breaker)
                     return Shut(found.breaker, found.retry_after, now)
@@ -149,10 +154,38 @@ class Floor:
             for breaker, ticket in zip(binding.breakers, tickets, strict=True):
                 state = breaker.record(ticket, verdict, now, draw)
                 if state is not None:
-                    changes = [*(changes or ()), (breaker.name, state)]
-        for name, state in changes or ():
-            self.tell("breaker", None, name=name, breaker_state=str(state))
+                    changes = [*(changes or ()), (breaker, state)]
+        for breaker, state in changes or ():
+            self.share(breaker)
+            self.tell("breaker", None, name=breaker.name, breaker_state=str(state))
         return Woke(now)
+
+    def _agreed_on(self, breakers: Sequence[Breaker], tickets: Tickets, now: float) -> Tickets | Rejection:
+        """Be the one probe of all processes where this attempt is to be one; else be turned away."""
+        for breaker in breakers:
+            if breaker.state(now) is State.HALF_OPEN and not self.share(breaker):
+                with self._lock:
+                    for other, ticket in zip(breakers, tickets, strict=True):
+                        other.release(ticket)
+                return Rejection(max(0.0, breaker.until - now), breaker.name)
+        return tickets
+
+    def share(self, breaker: Breaker) -> bool:
+        """Tell other processes how a breaker has changed; return whether that stands. Else it follows theirs."""
+        agreed = None if self.sharing is None else self.sharing.agree(breaker)
+        if agreed is not None:
+            with self._lock:
+                breaker.follow(*agreed)
+        return agreed is None
+
+    def heed(self, breakers: Mapping[str, Breaker]) -> None:
+        """Let breakers follow what other processes have changed. Raises ``JournalError``."""
+        if self.sharing is None:
+            return
+        news = self.sharing.news(breakers.keys())
+        with self._lock:
+            for name, agreed in news.items():
+                breakers[name].follow(*agreed)
 
     def release(self, binding: Binding) -> None:
         """Give up an admitted attempt without a verdict: its asker was cancelled."""

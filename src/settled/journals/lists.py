@@ -155,3 +155,20 @@ def reset_breakers(books: TableBooks, names: Sequence[str] | None) -> list[str]:
     for name in chosen:
         books.write("UPDATE breakers SET resets = resets + 1 WHERE name = ?", name)
     return chosen
+
+
+def agree(books: TableBooks, name: str, seen: int, text: str) -> tuple[int, str]:
+    """Change the shared state of a breaker if it has changed ``seen`` times so far; return how it stands.
+
+    ``text`` is like no other: so whoever asks again, since the answer was lost, finds its own.
+    """
+    books.write("INSERT INTO agreed (name, changes, text) VALUES (?, 0, '') ON CONFLICT DO NOTHING", name)
+    books.write("UPDATE agreed SET text = ?, changes = changes + 1 WHERE name = ? AND changes = ?", text, name, seen)
+    changes, stands = books.look("SELECT changes, text FROM agreed WHERE name = ?", name).fetchone()
+    return changes, plain(stands)
+
+
+def agreed(look: Look) -> dict[str, tuple[int, str]]:
+    """Return the shared states of breakers: how often each has changed, and how it stands."""
+    rows = look.execute("SELECT name, changes, text FROM agreed")
+    return {plain(name): (changes, plain(text)) for name, changes, text in rows}

@@ -195,6 +195,7 @@ class MemoryJournal:
         self._lock = threading.RLock()
         self._breakers: dict[str, Mapping[str, Any]] = {}
         self._resets: Counter[str] = Counter()
+        self._agreed: dict[str, tuple[int, str]] = {}
         self._seals: list[tuple[int, str]] = []
 
     def perform(self, transition: Transition[R]) -> R:
@@ -260,6 +261,16 @@ class MemoryJournal:
             chosen = [name for name in self._breakers if names is None or name in names]
             self._resets.update(chosen)
             return chosen
+
+    def agree(self, name: str, seen: int, text: str) -> tuple[int, str]:
+        with self._lock:
+            if self._agreed.get(name, (0, ""))[0] == seen:
+                self._agreed[name] = (seen + 1, text)
+            return self._agreed[name]
+
+    def agreed(self) -> dict[str, tuple[int, str]]:
+        with self._lock:
+            return dict(self._agreed)
 
     def seal(self) -> bool:
         with self._lock:

@@ -127,6 +127,16 @@ class StoredJournal(ABC):
         with self._reading() as look:
             return lists.breakers(look)
 
+    def agree(self, name: str, seen: int, text: str) -> tuple[int, str]:
+        """Change a breaker's shared state if nobody has since it had changed ``seen`` times; return how it stands."""
+        agreed: tuple[int, str] = self.perform(Errand(lambda books, _: lists.agree(books, name, seen, text)))
+        return agreed
+
+    def agreed(self) -> Mapping[str, tuple[int, str]]:
+        """Return the shared states of breakers: how often each has changed, and how it stands."""
+        with self._reading() as look:
+            return lists.agreed(look)
+
     def reset_breakers(self, names: Sequence[str] | None = None) -> Sequence[str]:
         """Ask every process to reset these breakers (``None``: all); return the names."""
         return self.perform(Errand(lambda books, _: lists.reset_breakers(books, names)))

@@ -137,6 +137,8 @@ STEPS: tuple[Step, ...] = (
             # A new call asks whether a like one is open: the many others at work must cost it nothing.
             "DROP INDEX calls_open",
             "CREATE INDEX calls_open ON calls (state, tool, scope, tenant, identity) WHERE state <> 'succeeded'",
+            # What processes agree on about a breaker, and how often that has changed.
+            f"CREATE TABLE agreed (name {_TEXT} PRIMARY KEY, changes bigint NOT NULL, text {_TEXT})",
         ),
     ),
 )

@@ -1,0 +1,11 @@
+"""Breakers shared through PostgreSQL."""
+
+import pytest
+
+from tests.journals.test_sharing import SharedBreakers
+
+
+class TestOnPostgres(SharedBreakers):
+    @pytest.fixture
+    def address(self, postgres, schema_name, tmp_path):
+        return postgres.url(schema=schema_name, spill=tmp_path / "spill")

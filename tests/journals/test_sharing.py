@@ -1,0 +1,122 @@
+"""Breakers that processes share: one's trip is everybody's, and of all of them one makes the probe."""
+
+import threading
+import time
+
+import pytest
+
+import settled
+from settled.journals.sqlite import SqliteJournal
+from settled.testing.records import FakeClock
+
+COOLDOWN = 4.0
+POLICY = settled.BreakerPolicy(cooldown=COOLDOWN, adaptive=False, failures=4)
+
+
+class Down(Exception):  # noqa: N818 - what a tool raises, by any name
+    """The other side is away."""
+
+
+class SharedBreakers:
+    """Subclasses have a fixture ``address``: of a journal that several guards open."""
+
+    @pytest.fixture
+    def guards(self, address):
+        """Three guards, each as a process of its own would have it; and their tools."""
+        guards = [settled.Guard(address, shared_breakers=True) for _ in range(3)]
+        yield guards
+        for guard in guards:
+            guard.close()
+
+    @pytest.fixture
+    def world(self):
+        go_on = threading.Event()
+        go_on.set()
+        return {"down": True, "calls": 0, "go on": go_on}
+
+    @pytest.fixture
+    def tools(self, guards, world):
+        def ask() -> str:
+            world["calls"] += 1
+            world["go on"].wait(30)
+            if world["down"]:
+                raise Down
+            return "here"
+
+        return [guard.tool(effect="read", attempts=1, breaker=POLICY)(ask) for guard in guards]
+
+    def reason(self, tool):
+        return tool.call().reason
+
+    def test_a_trip_is_everybodys(self, tools, world):
+        """Those whose own calls went well are turned away too, a second later at the latest."""
+        world["down"] = False
+        assert [tool() for tool in tools] == ["here"] * 3
+        world["down"] = True
+        while self.reason(tools[0]) != "breaker_open":
+            assert world["calls"] < 20
+        world["down"] = False
+        deadline = time.monotonic() + 20
+        while self.reason(tools[1]) != "breaker_open":
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def test_of_all_one_makes_the_probe(self, guards, tools, world):
+        while self.reason(tools[0]) != "breaker_open":
+            assert world["calls"] < 20
+        assert all(tool.call() for tool in tools)
+        for guard in guards:
+            guard.breakers.keep()
+        time.sleep(COOLDOWN * 1.3)
+        world.update(calls=0, down=False)
+        world["go on"].clear()
+        told = []
+        threads = [threading.Thread(target=lambda tool=tool: told.append(self.reason(tool))) for tool in tools * 2]
+        for thread in threads:
+            thread.start()
+        while len(told) < len(threads) - 1:
+            time.sleep(0.01)
+        world["go on"].set()
+        for thread in threads:
+            thread.join(30)
+        assert world["calls"] == 1
+        assert sorted(told) == ["", *["breaker_open"] * 5]
+        for guard in guards:
+            guard.breakers.keep()
+        assert [tool() for tool in tools] == ["here"] * 3
+
+    def test_an_operators_reset_is_everybodys(self, guards, tools, world):
+        while self.reason(tools[0]) != "breaker_open":
+            assert world["calls"] < 20
+        world["down"] = False
+        for guard in guards:
+            guard.breakers.keep()
+        assert list(guards[1].journal.reset_breakers()) == ["tool:ask"]
+        for guard in guards:
+            guard.breakers.keep()
+        assert [tool() for tool in tools] == ["here"] * 3
+
+    def test_who_comes_later_finds_it_open(self, address, guards, tools, world):
+        while self.reason(tools[0]) != "breaker_open":
+            assert world["calls"] < 20
+        before = world["calls"]
+        with settled.Guard(address, shared_breakers=True) as late:
+            tool = late.tool(effect="read", attempts=1, breaker=POLICY)(tools[0].function)
+            assert self.reason(tool) == "breaker_open"
+        assert world["calls"] == before
+
+
+class TestOnSqlite(SharedBreakers):
+    @pytest.fixture
+    def address(self, tmp_path):
+        return f"sqlite:///{tmp_path / 'agent.db'}"
+
+    def test_a_change_is_made_by_who_saw_the_last_one(self, tmp_path):
+        journal = SqliteJournal(tmp_path / "agent.db", clock=FakeClock())
+        assert journal.agree("pay", 0, "mine") == (1, "mine")
+        assert journal.agree("pay", 0, "mine") == (1, "mine")  # the answer was lost
+        assert journal.agree("pay", 0, "theirs") == (1, "mine")
+        assert journal.agree("pay", 1, "theirs") == (2, "theirs")
+        assert journal.agreed() == {"pay": (2, "theirs")}
+        assert journal.breakers() == {}
+        journal.close()
