@@ -18,6 +18,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 UNDONE = pytest.StashKey[list[str]]()
 
 
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server. Where it cannot be started every test that asks for it fails."""
+    from tests.servers.postgres import PostgresServer  # noqa: PLC0415 - few tests need psycopg
+
+    with PostgresServer() as server:
+        yield server
+
+
 def pytest_configure(config):
     config.stash[UNDONE] = []
     config.pluginmanager.register(NothingSkipped(config.stash[UNDONE]), "nothing-skipped")

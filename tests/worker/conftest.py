@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from tests.servers.postgres import PostgresServer
 from tests.shared import ROOT
 
 APP = """
@@ -105,12 +104,6 @@ class App:
         code, out, err = self.python("print(*[f'{c}' for c in app.guard.journal.count().items()], sep='\\n')")
         assert code == 0, err
         return out
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    with PostgresServer() as server:
-        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -5,16 +5,8 @@ import itertools
 import pytest
 
 from settled.journals.postgres import PostgresJournal
-from tests.servers.postgres import PostgresServer
 
 _numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    """A server. Where it cannot be started every test that asks for it fails."""
-    with PostgresServer() as server:
-        yield server
 
 
 @pytest.fixture

@@ -116,6 +116,25 @@ def test_a_seal_waits_for_rows_that_were_numbered_before_and_come_after(journal,
     assert not [problem for problem in journal.verify().problems if "seal" in problem]
 
 
+def test_a_seal_waits_also_for_who_began_after_the_last_that_has_ended(open_journal, postgres, schema_name):
+    """Its transaction has the higher number, and its row the lower one."""
+    journal = open_journal()
+    begun(journal, make_ask())
+    columns = "operation_id, no, at, event, state, epoch, attempt, detail, digest, head"
+    row = f"INSERT INTO \"{schema_name}\".log ({columns}) VALUES (%s, 1, 0, 'claim', 'processing', 1, 1, '', '', 'h')"
+    with postgres.connect() as quick, postgres.connect() as slow:
+        quick.execute("BEGIN")
+        quick.execute("SELECT pg_current_xact_id()")
+        slow.execute("BEGIN")
+        slow.execute(row, ("op_slow",))
+        quick.execute(row, ("op_quick",))
+        quick.execute("COMMIT")
+        assert journal.seal() is False
+        slow.execute("COMMIT")
+    assert journal.seal() is True
+    assert not [problem for problem in journal.verify().problems if "seal" in problem]
+
+
 def test_sealing_goes_on_under_constant_load(open_journal):
     """Somebody is always at it: what was there a round before is sealed."""
     journals, stop = [open_journal() for _ in range(3)], threading.Event()

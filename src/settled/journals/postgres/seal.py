@@ -1,7 +1,7 @@
 """Sealing the log while others write to it.
 
 Rows get their numbers before they are committed, so one with a lower number may come later. A seal covers only rows
-behind which nothing can come: whoever may still bring one had begun when the highest number was read, and has ended.
+behind which nothing can come: whoever could still bring one had begun when the highest number was read, and has ended.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 
 _MOST: Final = 20_000
 """Rows in one seal, so that none takes long."""
-_NEWEST: Final = "SELECT coalesce(max(id), 0), pg_snapshot_xmax(pg_current_snapshot())::text FROM log"
-_OPEN: Final = (
-    "SELECT count(*) FROM pg_snapshot_xip(pg_current_snapshot()) AS open (id) "
-    "WHERE open.id::text::numeric < ?::text::numeric"
-)
+_NEWEST: Final = "SELECT coalesce(max(id), 0) FROM log"
+_MY_NUMBER: Final = "SELECT pg_current_xact_id()::text"
+# Not the snapshot's list of open transactions: it ends at the last one that has completed.
+_ALL_OVER: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::numeric >= ?::text::numeric"
 _UPTO: Final = (
     "SELECT max(id), count(*) FROM (SELECT id FROM log WHERE id > ? AND id <= ? ORDER BY id LIMIT ?) AS next (id)"
 )
@@ -44,7 +43,7 @@ class Sealer:
         upto, covered, previous = books.look(
             "SELECT upto, covered, text FROM seals ORDER BY upto DESC LIMIT 1"
         ).fetchone() or (0, 0, "")
-        settled = self._settled(books)
+        settled = self._settled(books, upto)
         if settled <= upto:
             return False
         last, rows = books.look(_UPTO, upto, settled, _MOST).fetchone() or (None, 0)
@@ -60,12 +59,18 @@ class Sealer:
         )
         return True
 
-    def _settled(self, books: PostgresBooks) -> int:
-        """Return the highest number up to which every row that will ever be is there."""
-        newest = books.look(_NEWEST).fetchone() or (0, "0")
-        for candidate in (newest, self._waiting):
-            if candidate is not None and not (books.look(_OPEN, candidate[1]).fetchone() or (1,))[0]:
-                self._waiting = None if candidate is newest else newest
+    def _settled(self, books: PostgresBooks, sealed: int) -> int:
+        """Return the highest number up to which every row that will ever be is there.
+
+        Whoever has drawn one of these had the number of its transaction before, and so a lower one than we get now.
+        """
+        (newest,) = books.look(_NEWEST).fetchone() or (0,)
+        if newest <= sealed:
+            return 0
+        (number,) = books.look(_MY_NUMBER).fetchone() or ("",)
+        for candidate in ((newest, number), self._waiting):
+            if candidate is not None and (books.look(_ALL_OVER, candidate[1]).fetchone() or (False,))[0]:
+                self._waiting = None if candidate[0] == newest else (newest, number)
                 return int(candidate[0])
-        self._waiting = self._waiting or newest
+        self._waiting = self._waiting or (newest, number)
         return 0

@@ -1,0 +1,1 @@
+"""Loads of several processes on one journal, and what goes wrong meanwhile."""
