@@ -118,9 +118,11 @@ class Suspect(Struct, frozen=True):
 
 
 class Superseded(Struct, frozen=True):
-    """A later entry works on this run; this one may start nothing more."""
+    """A later entry works on this run, or it is rolled back; this one may start nothing more."""
 
     run_id: str
+    why: str = "superseded"
+    """Or ``rolled_back``."""
 
 
 ClaimReply = Begun | WouldRun | Stands | Busy | Doubtful | Conflict | Untold | Barred | Suspect | Superseded

@@ -52,8 +52,9 @@ class Claim(Struct, frozen=True):
         mine = books.by_id(ask.operation_id)
         if mine is not None and mine.claim == ask.operation_id:
             return Begun(mine)  # the answer to this very claim was lost
-        if runs.superseded(books, ask):
-            return Superseded(ask.run_id)
+        why = runs.barred(books, ask)
+        if why:
+            return Superseded(ask.run_id, why)
         pinned = books.by_id(self.pinned) if self.pinned else None
         if pinned is not None:
             return self._answer(books, Match(pinned), now)

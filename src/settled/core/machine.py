@@ -137,8 +137,8 @@ class Life(Jointly):
                 return (yield from self._barred(claim, calls))
             case Suspect(calls):
                 return (yield from self._suspect(claim, calls))
-            case Superseded():
-                return rejected("superseded")
+            case Superseded(_, why):
+                return rejected(why)
             case Begun():
                 raise AssertionError("a begun call is not unbegun")
             case _ as never:

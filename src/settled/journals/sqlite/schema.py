@@ -145,6 +145,22 @@ STEPS: tuple[Step, ...] = (
             "CREATE INDEX calls_open ON calls (state, tool, scope, tenant, identity) WHERE state <> 'succeeded'",
         ),
     ),
+    Step(
+        4,
+        additive=True,
+        statements=(
+            "ALTER TABLE runs ADD COLUMN body TEXT NOT NULL DEFAULT ''",
+            "CREATE INDEX runs_undoing ON runs (seq) WHERE state IN ('rolling_back', 'partly_compensated')",
+            (
+                "CREATE TABLE inner_runs (tenant TEXT NOT NULL, parent TEXT NOT NULL, run_id TEXT NOT NULL, "
+                "PRIMARY KEY (tenant, parent, run_id)) WITHOUT ROWID"
+            ),
+            (
+                "CREATE TABLE run_states (tenant TEXT NOT NULL, run_id TEXT NOT NULL, name TEXT NOT NULL, "
+                "since INTEGER NOT NULL, serial INTEGER NOT NULL, value BLOB, PRIMARY KEY (tenant, run_id, name, since))"
+            ),
+        ),
+    ),
 )
 """Every step there ever was, oldest first."""
 
