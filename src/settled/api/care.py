@@ -11,7 +11,9 @@ from settled.api import making, secrets
 from settled.api.queue import Listening, adopted, pages
 from settled.api.schema import GIVEN
 from settled.api.tool import declare
+from settled.api.facts import run_of
 from settled.core.answer import from_record
+from settled.core.saga import Conclude
 from settled.core.settle import settle
 from settled.core.settling import Refused, Resolve
 from settled.core.states import State
@@ -143,8 +145,8 @@ def resolve(
 
     ``any_tenant``: for the operator of the journal, who answers for all of them.
     """
-    if verdict not in ("happened", "did_not_happen", "hold"):
-        raise DeclarationError(f"{verdict!r} is no verdict: happened, did_not_happen or hold")
+    if verdict not in ("happened", "did_not_happen", "hold", "undone"):
+        raise DeclarationError(f"{verdict!r} is no verdict: happened, did_not_happen, hold or undone")
     if not by.strip() or not reason.strip():
         raise DeclarationError("a verdict needs a name (by=) and a reason (reason=)")
     call = guard.journal.get(operation_id) if any_tenant else _own(guard, operation_id)
@@ -159,6 +161,9 @@ def resolve(
     if isinstance(reply, Refused):
         raise DeclarationError(f"{operation_id}: {reply.why}")
     guard.floor.presence.wake(operation_id)
+    run_id = run_of(reply.scope)
+    if reply.state is State.COMPENSATED and run_id is not None:
+        guard.journal.perform(Conclude(run_id, reply.tenant))
     return making.to_result(guard, tool_of(guard, reply), from_record(reply))
 
 

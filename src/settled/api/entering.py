@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from settled import host
 from settled.api import secrets
 from settled.api.undoing import demand_undoing, name_of
-from settled.core.entry import Entry
 from settled.core.runs import EnterRun, Held, Undone
 from settled.core.values import replace
 from settled.errors import DeclarationError, RunInProgress, RunUndone
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from settled.api.guard import Guard
     from settled.api.run import Run
     from settled.core.books import RunRecord
+    from settled.core.entry import Entry
 
 PAUSES = (0.02, 1.0)
 """Seconds between looks at a run that another process works on."""
@@ -123,7 +123,7 @@ class Entering:
         until, pause = time.monotonic() + self.saga.wait, PAUSES[0]
         transition = self.transition
         while True:
-            reply = yield transition
+            reply: Entry | Held | Undone = yield transition
             if not isinstance(reply, Held):
                 return reply
             run = reply.run

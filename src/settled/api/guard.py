@@ -100,7 +100,13 @@ class Guard:
         over_all = Breaker(f"guard:{agent}", breaker) if breaker else None
         self.breakers = KeptBreakers(self.floor, over_all)
         self.runs_here = RunsHere(self.floor)
-        self.floor.keeper.chores += [self.runs_here.renew, self.journal.seal, self.floor.bring, self.breakers.keep, self._deliver_alerts]
+        self.floor.keeper.chores += [
+            self.runs_here.renew,
+            self.journal.seal,
+            self.floor.bring,
+            self.breakers.keep,
+            self._deliver_alerts,
+        ]
         self.tools: dict[str, Tool[Any, Any]] = {}
         self.told_open = Recent(MOST_REMEMBERED)
         self._session = RunBudget(retries, scope="session") if retries else None

@@ -186,9 +186,11 @@ class Run:
         return LeaveRun(self.run_id, self.guard.tenant, self.entry, state, reason, self.state.changes())
 
     def _order(self, reason: str) -> Order:
-        return sagas().order_for(
-            self.guard, self.run_id, tenant=self.guard.tenant, reason=reason, entry=self.entry, wait=self.saga.undo_within
+        tenant, wait = self.guard.tenant, self.saga.undo_within
+        order: Order = sagas().order_for(
+            self.guard, self.run_id, tenant=tenant, reason=reason, entry=self.entry, wait=wait
         )
+        return order
 
     def compensate(self, reason: str) -> Any:
         """Undo what the run did, last first; return how it stands then (an awaitable of that in async code).

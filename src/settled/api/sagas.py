@@ -69,7 +69,8 @@ def roll_back(guard: Guard, order: Order) -> RunRecord | Held | None:
     """Roll a run back; return its record, or who else is at it. Raises ``JournalError``."""
     guard.runs_here.add(order.tenant, order.run_id, order.claim)
     try:
-        return _drive(guard, rollback(order, time.monotonic()))
+        rolled: RunRecord | Held | None = _drive(guard, rollback(order, time.monotonic()))
+        return rolled
     finally:
         guard.runs_here.drop(order.claim)
 
@@ -78,7 +79,8 @@ async def aroll_back(guard: Guard, order: Order) -> RunRecord | Held | None:
     """Like ``roll_back``, without blocking the loop."""
     guard.runs_here.add(order.tenant, order.run_id, order.claim)
     try:
-        return await _adrive(guard, rollback(order, time.monotonic()))
+        rolled: RunRecord | Held | None = await _adrive(guard, rollback(order, time.monotonic()))
+        return rolled
     finally:
         guard.runs_here.drop(order.claim)
 
@@ -173,7 +175,8 @@ def _perform(guard: Guard, command: Any) -> Any:
             return sync.Hand(_NOBODY, floor).perform(command)
         case CheckOwners(owners):
             return Owners(tuple(host.alive(owner) for owner in owners), guard.journal.now(), floor.now())
-    raise TypeError(f"not a command of a rollback: {command!r}")
+        case _:
+            raise TypeError(f"not a command of a rollback: {command!r}")
 
 
 async def _aperform(guard: Guard, command: Any) -> Any:
@@ -232,9 +235,7 @@ def _came_to(guard: Guard, result: Result[Any]) -> Compensated:
     if result.status == "invalid":
         return _not_made(guard, "undo_not_filled", result.message)
     note = "" if result.ok else result.message
-    return Compensated(
-        result.status, result.reason, result.operation_id, guard.floor.now(), note, result.retry_after
-    )
+    return Compensated(result.status, result.reason, result.operation_id, guard.floor.now(), note, result.retry_after)
 
 
 def try_roll_back(guard: Guard, order: Order, error: BaseException | None) -> RunRecord | Held | None:
@@ -274,4 +275,6 @@ async def atry_roll_back(guard: Guard, order: Order, error: BaseException | None
 def _note(error: BaseException | None, order: Order, trouble: BaseException) -> None:
     if error is not None:
         with suppress(Exception):
-            error.add_note(f"the run {order.run_id!r} could not be rolled back: {trouble}; `settled runs resume` goes on")
+            error.add_note(
+                f"the run {order.run_id!r} could not be rolled back: {trouble}; `settled runs resume` goes on"
+            )

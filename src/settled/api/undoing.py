@@ -46,15 +46,18 @@ def _mistakes(o: Options, effect: Effect) -> list[tuple[bool, str]]:
         (effect is Effect.READ and about, "a read changes nothing, so there is nothing to undo, and nothing to waive"),
         (no_tool, f"compensate must be a tool, or the name of one, not {o.compensate!r}"),
         (o.compensate is not None and o.irreversible, "what has a compensation is not irreversible: leave one out"),
-        (o.undo is not None and o.compensate is None, "undo makes the arguments of a compensation: name it in compensate="),
+        (
+            o.undo is not None and o.compensate is None,
+            "undo makes the arguments of a compensation: name it in compensate=",
+        ),
         (o.undo is not None and not _takes_two(o.undo), "undo takes two things: undo=lambda call, result: {…}"),
         (
             o.irreversible and o.precheck is None and not o.waiver,
             "an irreversible tool needs precheck=<a function of its arguments>, or waiver='why it needs none'",
         ),
         (o.precheck is not None and not o.irreversible, "precheck goes with irreversible=True"),
-        (o.precheck is not None and (not callable(o.precheck) or pure), "precheck must be a plain function"),
-        (not isinstance(o.waiver, str), f"waiver says in words why, not {o.waiver!r}"),
+        (pure, "precheck must be a plain function: it waits for nothing"),
+        (type(o.waiver) is not str, f"waiver says in words why, not {o.waiver!r}"),
     ]
 
 
@@ -137,7 +140,9 @@ def demand_leave(precheck: Callable[..., object], arguments: Mapping[str, Any]) 
         raise NotExecuted("its precheck says no")
 
 
-def arguments_for(guard: Guard, tool: Tool[Any, Any] | None, compensation: Tool[Any, Any], call: Call) -> dict[str, Any]:
+def arguments_for(
+    guard: Guard, tool: Tool[Any, Any] | None, compensation: Tool[Any, Any], call: Call
+) -> dict[str, Any]:
     """Return what the compensation of a call is called with. Raises ``NotFilled``."""
     arguments, result, has_result = _recorded(guard, tool, call)
     undo = tool.checked.options.undo if tool is not None else None

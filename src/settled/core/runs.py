@@ -168,7 +168,9 @@ class RenewRuns(Struct, frozen=True):
 
     def apply(self, books: Books, now: Moment) -> tuple[str, ...]:
         """Return the claims that are lost."""
-        return tuple(claim for tenant, run_id, claim in self.held if not self._renewed(books, now, tenant, run_id, claim))
+        return tuple(
+            claim for tenant, run_id, claim in self.held if not self._renewed(books, now, tenant, run_id, claim)
+        )
 
     def _renewed(self, books: Books, now: Moment, tenant: str, run_id: str, claim: str) -> bool:
         run = books.run(tenant, run_id)

@@ -48,9 +48,8 @@ def outline(books: Books, tenant: str, run_id: str) -> Outline:
     steps = sorted(_steps(books, scope_of_run(tenant, run_id)), key=lambda step: step.place)
     calls = [step.call for step in steps]
     undo: list[tuple[int, Call | RunRecord]] = [(step.place, step.call) for step in steps if _stands(step.call)]
-    for inner in books.runs_within(tenant, run_id):
-        if inner.state is not RunState.COMPENSATED:
-            undo.append((_place_of(books, inner), inner))
+    within = [run for run in books.runs_within(tenant, run_id) if run.state is not RunState.COMPENSATED]
+    undo += [(_place_of(books, inner), inner) for inner in within]
     undo.sort(key=lambda each: each[0], reverse=True)
     return Outline(
         tuple(call for call in calls if call.state in UNSETTLED),

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from settled.core.outcome import Clean
     from settled.core.policy import Limits, Policy
 
+
 class RunState(Protocol):
     """What a run remembers beside its calls."""
 

@@ -75,7 +75,9 @@ class MemoryRuns:
 
 
 def _restore(
-    kept: dict[tuple[int, str], tuple[int, bytes | None]], name: tuple[int, str], before: tuple[int, bytes | None] | None
+    kept: dict[tuple[int, str], tuple[int, bytes | None]],
+    name: tuple[int, str],
+    before: tuple[int, bytes | None] | None,
 ) -> None:
     if before is None:
         kept.pop(name, None)

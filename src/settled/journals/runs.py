@@ -31,17 +31,14 @@ INTENTS: Final = (
     "SELECT operation_id, attempt, id FROM log WHERE event IN ('claim', 'begin') AND operation_id IN "
     "(SELECT operation_id FROM calls INDEXED BY calls_made WHERE scope = ? AND scope <> '') ORDER BY id"
 )
-IN_DOUBT: Final = (
-    f"{_CALLS} INDEXED BY calls_made WHERE scope = ? AND scope <> '' AND state IN ('unknown', 'processing') ORDER BY seq"
-)
+_OPEN: Final = "scope = ? AND scope <> '' AND state IN ('unknown', 'processing')"
+IN_DOUBT: Final = f"{_CALLS} INDEXED BY calls_made WHERE {_OPEN} ORDER BY seq"
 WITHIN: Final = (
-    f"{SELECT_RUN} WHERE tenant = ? AND run_id IN "
+    f"{SELECT_RUN} WHERE tenant = ? AND run_id IN "  # noqa: S608 - made of constants
     "(SELECT run_id FROM inner_runs WHERE tenant = ? AND parent = ?) ORDER BY seq"
 )
 PUT_INNER: Final = "INSERT INTO inner_runs (tenant, parent, run_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-STATE: Final = (
-    "SELECT name, value FROM run_states WHERE tenant = ? AND run_id = ? AND since < ? ORDER BY since"
-)
+STATE: Final = "SELECT name, value FROM run_states WHERE tenant = ? AND run_id = ? AND since < ? ORDER BY since"
 PUT_STATE: Final = (
     "INSERT INTO run_states (tenant, run_id, name, since, serial, value) VALUES (?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (tenant, run_id, name, since) DO UPDATE SET serial = excluded.serial, value = excluded.value "
@@ -78,7 +75,9 @@ class RunTables:
     def begun_in(self, scope: str) -> Sequence[Step]:
         """Return the calls made in a scope, in the order in which they were begun."""
         calls = self.calls(IN_SCOPE, scope)
-        rows = [(plain(op), int(attempt), int(place)) for op, attempt, place in self.look(INTENTS, scope)] if calls else []
+        rows = (
+            [(plain(op), int(attempt), int(place)) for op, attempt, place in self.look(INTENTS, scope)] if calls else []
+        )
         return first_intents(rows, calls)
 
     def in_doubt(self, scope: str) -> Sequence[Call]:

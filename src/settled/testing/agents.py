@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from settled.core.claim import Reserve
+from settled.core.entry import Entry
 from settled.core.progress import Charge
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.values import replace
@@ -118,7 +119,7 @@ class Errand:
             entry = yield from transact(process, enter)
         except JournalError:
             return
-        if number != self.serial:
+        if number != self.serial or not isinstance(entry, Entry):
             return
         self.said.clear()
         mind, messages = self._replan()

@@ -26,6 +26,7 @@ from settled.testing.records import (
     Timed,
     begun,
     ended,
+    entered,
     ids,
     make_ask,
     scoped,
@@ -240,12 +241,12 @@ class CallContract(Timed):
 
     def test_a_run_is_entered_again(self, journal: Journal) -> None:
         """A new entry answers from the earlier one, by step and by likeness, and fences it out."""
-        first = journal.perform(EnterRun("trip", "acme"))
+        first = entered(journal, "trip")
         ask = scoped(journal, "trip", first, step="m1/0")
         call = ended(journal, begun(journal, ask), result=b"1")
         twin = begun(journal, replace(ask, operation_id=ask.operation_id + "b", step="m1/1", entry=first))
         assert (call.n, twin.n) == (1, 2)
-        second = journal.perform(EnterRun("trip", "acme"))
+        second = entered(journal, "trip")
         assert (second.no, list(second.earlier)) == (2, [1])
         played = scoped(journal, "trip", second, step="m1/0", identity=ask.identity)
         assert journal.perform(Claim(played)) == Stands(call)
@@ -257,7 +258,7 @@ class CallContract(Timed):
         """And not from those of the turns that came between."""
 
         def mail(turn: str) -> Ask:
-            return scoped(journal, "thread", journal.perform(EnterRun("thread", "acme", turn=turn)), identity="mail")
+            return scoped(journal, "thread", entered(journal, "thread", turn=turn), identity="mail")
 
         first = ended(journal, begun(journal, mail("t1")), result=b"1")
         ended(journal, begun(journal, mail("t2")), result=b"2")
@@ -291,7 +292,7 @@ class CallContract(Timed):
 
     def test_a_retry_is_debited_in_the_commit_of_its_intent(self, journal: Journal) -> None:
         """And refused, with nothing recorded, when the run has nothing left."""
-        entry = journal.perform(EnterRun("thrifty", "acme"))
+        entry = entered(journal, "thrifty")
         ask = scoped(journal, "thrifty", entry)
         call = begun(journal, ask)
         journal.perform(End(call.operation_id, 1, 1, REFUSED, go_on=True))

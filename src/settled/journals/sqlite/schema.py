@@ -157,7 +157,8 @@ STEPS: tuple[Step, ...] = (
             ),
             (
                 "CREATE TABLE run_states (tenant TEXT NOT NULL, run_id TEXT NOT NULL, name TEXT NOT NULL, "
-                "since INTEGER NOT NULL, serial INTEGER NOT NULL, value BLOB, PRIMARY KEY (tenant, run_id, name, since))"
+                "since INTEGER NOT NULL, serial INTEGER NOT NULL, value BLOB, "
+                "PRIMARY KEY (tenant, run_id, name, since))"
             ),
         ),
     ),
