@@ -55,7 +55,7 @@ def test_a_failed_run_is_undone_last_first(desk):
 def test_a_run_that_was_undone_says_so_and_does_nothing(desk):
     guard = fail(desk, ("book", "flight"))
     books = list(desk.books)
-    with pytest.raises(settled.RunUndone, match="was rolled back .Failed: no car.: it is compensated") as error:
+    with pytest.raises(settled.RunUndone, match=r"was rolled back \(Failed: no car\): it is compensated") as error:
         with guard.run("trip", on_error="compensate"):
             guard.tools["book"]("never")
     assert (error.value.status, error.value.run_id, desk.books) == ("compensated", "trip", books)
@@ -247,7 +247,6 @@ def test_the_doubt_about_an_undo_lives_in_its_own_record(desk):
     assert (status(guard), queued(guard)) == ("partly_compensated", [("cancel", "unknown", "timeout")])
     [doubt] = waiting(guard.journal)
     guard.resolve(doubt.operation_id, "happened", by="ann", reason="it is gone")
-    assert sagas.carry_on(guard) == sagas.CarriedOn(compensated=1)
     assert (status(guard), desk.left) == ("compensated", [])
 
 

@@ -106,16 +106,17 @@ async def acarry_on(guard: Guard, *, limit: int = 100, wait: float = 5.0) -> Car
 
 def unfinished(guard: Guard, limit: int = 100) -> list[RunRecord]:
     """Return the runs of this guard's tenant whose rollback another try may bring on, the oldest first."""
-    journal, tools = guard.journal, frozenset(guard.tools)
-    found = [run for run in journal.undoing(limit) if run.tenant == guard.tenant]
-    return [run for run in found if run.state is RunState.ROLLING_BACK or _worth(guard, run, tools)]
+    found = [run for run in guard.journal.undoing(limit) if run.tenant == guard.tenant]
+    return [run for run in found if _worth(guard, run)]
 
 
-def _worth(guard: Guard, run: RunRecord, tools: frozenset[str]) -> bool:
+def _worth(guard: Guard, run: RunRecord) -> bool:
+    if run.state is RunState.ROLLING_BACK and run.owner is not None and host.alive(run.owner) is False:
+        return True
     seen = guard.journal.perform(LookThrough(run.run_id, run.tenant))
     steps = [step for step in seen.undo if not isinstance(step, RunRecord)]
     undoings = {step.operation_id: undoing_of(guard, step) for step in steps}
-    return worth_another(run, seen, undoings, tools)
+    return worth_another(run, seen, undoings, guard.tools, guard.journal.now())
 
 
 def undoing_of(guard: Guard, call: Call) -> Call | None:

@@ -33,8 +33,8 @@ _REJECTED = {
     "you want, it is done; otherwise make your call again",
     "unknown_before": "nothing was done: the outcome of the calls listed here is unknown, and until it is settled this "
     "tool is not called again",
-    "unsettled_before": "nothing was done: it cannot be undone, and the calls listed here, made before it, are unknown or "
-    "under way",
+    "unsettled_before": "nothing was done: it cannot be undone, and the calls listed here, made before it, are unknown "
+    "or under way",
     "rolled_back": "this run was rolled back; nothing was tried",
 }
 _NEXT: dict[str, Next] = {

@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import Struct
 
+from settled.core import rules
 from settled.core.books import RunRecord, RunState
 from settled.core.call import Call
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, expect
-from settled.core.runs import UNDONE, Held
-from settled.core.saga import Ended, EndRollback, LookThrough, Rolling, StartRollback, StepUndone, Stuck, Undo
+from settled.core.match import MADE_AGAIN
+from settled.core.runs import UNDONE, Held, held
+from settled.core.saga import Ended, EndRollback, LookThrough, News, Rolling, StartRollback, StepUndone, Stuck, Undo
 from settled.core.settling import Adopt
-from settled.core.states import UNSETTLED, State
+from settled.core.states import State
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Container, Generator, Mapping
 
     from settled.core.books import Transition
-    from settled.core.model import Owner
+    from settled.core.model import Moment, Owner
     from settled.core.saga import Outline
 
     T = TypeVar("T")
@@ -110,9 +112,13 @@ class Rollback:
             left = [step for step in seen.undo if _name(step) not in self.tried]
             if not left:
                 break
+            open_ones = tuple(call.operation_id for call in seen.open)
             for step in left:
-                if not (yield from self._undo(step)):
+                going = yield from self._undo(step, open_ones)
+                if going is None:
                     return (yield from self._taken())
+                if not going:
+                    break  # look again: the order may be another now
         ended = yield from self._transact(EndRollback(self.order.run_id, self.order.tenant, self.order.claim))
         return ended or (yield from self._taken())
 
@@ -186,14 +192,15 @@ class Rollback:
 
     # --- undoing ---
 
-    def _undo(self, step: Call | RunRecord) -> Rolled[bool]:
-        """Undo one step; false: the rollback is another's now."""
-        self.tried.add(_name(step))
+    def _undo(self, step: Call | RunRecord, open_ones: tuple[str, ...]) -> Rolled[bool | None]:
+        """Undo one step. False: something else may have to go first; ``None``: the rollback is another's now."""
         if isinstance(step, RunRecord):
+            self.tried.add(_name(step))
             return (yield from self._undo_run(step))
-        call = yield from self._transact(Undo(*self._fence, step.operation_id))
-        if call is None:
-            return False
+        call = yield from self._transact(Undo(*self._fence, step.operation_id, open_ones))
+        if call is None or isinstance(call, News):
+            return None if call is None else False
+        self.tried.add(_name(step))
         if call.state is not State.COMPENSATING or call.held:
             return True
         if not call.terms.compensate:
@@ -202,7 +209,7 @@ class Rollback:
         done = yield from self._compensate(call)
         if done.status == "succeeded":
             undone = StepUndone(*self._fence, call.operation_id, done.operation_id)
-            return (yield from self._transact(undone)) is not None
+            return (yield from self._transact(undone)) is not None or None
         return (yield from self._stuck(call, _why(done), done.note))
 
     def _compensate(self, call: Call) -> Rolled[Compensated]:
@@ -234,8 +241,9 @@ class Rollback:
         self.at = work.at
         return True
 
-    def _stuck(self, call: Call, reason: str, note: str = "") -> Rolled[bool]:
-        return (yield from self._transact(Stuck(*self._fence, call.operation_id, reason, note))) is not None
+    def _stuck(self, call: Call, reason: str, note: str = "") -> Rolled[bool | None]:
+        stuck = Stuck(*self._fence, call.operation_id, reason, note)
+        return (yield from self._transact(stuck)) is not None or None
 
     # --- small things ---
 
@@ -264,17 +272,19 @@ def _why(done: Compensated) -> str:
     return done.reason if done.status == "stuck" else f"undo_{done.status}"
 
 
-def worth_another(run: RunRecord, seen: Outline, undoings: dict[str, Call | None], tools: frozenset[str]) -> bool:
+def worth_another(
+    run: RunRecord, seen: Outline, undoings: Mapping[str, Call | None], tools: Container[str], now: Moment
+) -> bool:
     """Whether playing a partly undone run's rollback again may bring it on.
 
     ``undoings``: by operation id of a step, its compensation's record; ``tools``: those that are known here.
     """
     if run.state is RunState.ROLLING_BACK:
-        return True
-    return any(_worth(step, undoings, tools) for step in seen.undo)
+        return not held(run, now)
+    return any(_worth(step, undoings, tools, now) for step in seen.undo)
 
 
-def _worth(step: Call | RunRecord, undoings: dict[str, Call | None], tools: frozenset[str]) -> bool:
+def _worth(step: Call | RunRecord, undoings: Mapping[str, Call | None], tools: Container[str], now: Moment) -> bool:
     if isinstance(step, RunRecord):
         return step.state not in UNDONE
     if step.held or (step.state is State.COMPENSATING and not step.terms.compensate):
@@ -282,6 +292,11 @@ def _worth(step: Call | RunRecord, undoings: dict[str, Call | None], tools: froz
     if step.state is not State.COMPENSATING or not step.reason:
         return True
     undoing = undoings.get(step.operation_id)
-    if undoing is None:
+    if undoing is None or undoing.state in MADE_AGAIN:
         return step.terms.compensate in tools
-    return undoing.state not in UNSETTLED and undoing.state is not State.FAILED
+    if undoing.state is State.PROCESSING:
+        return rules.lease_over(undoing, now)
+    if undoing.state is State.UNKNOWN:
+        may_be_settled = undoing.terms.probed or rules.repeatable(undoing, now)
+        return step.reason != "undo_unknown" or (may_be_settled and not undoing.held)
+    return undoing.state is State.SUCCEEDED or step.reason != "undo_failed"

@@ -171,6 +171,12 @@ def mine(books: Books, tenant: str, run_id: str, claim: str) -> RunRecord | None
     return run if run is not None and run.claim == claim and run.state is RunState.ROLLING_BACK else None
 
 
+class News(Struct, frozen=True):
+    """A call that was open is known to be done meanwhile: its turn may come first."""
+
+    operation_id: str
+
+
 class Undo(Struct, frozen=True):
     """Put on record that a step is being undone: from here on its value stands no more."""
 
@@ -178,11 +184,17 @@ class Undo(Struct, frozen=True):
     tenant: str
     claim: str
     operation_id: str
+    open: Sequence[str] = ()
+    """The calls that were open when it was decided that this step is the next one."""
 
-    def apply(self, books: Books, now: Moment) -> Call | None:
+    def apply(self, books: Books, now: Moment) -> Call | News | None:
         """Return the step; ``None`` if the rollback has become another's."""
         if mine(books, self.tenant, self.run_id, self.claim) is None:
             return None
+        for operation_id in self.open:
+            other = books.by_id(operation_id)
+            if other is not None and other.state in DONE:
+                return News(operation_id)
         call = books.by_id(self.operation_id)
         if call is None or call.state not in DONE:
             return call
@@ -257,6 +269,29 @@ class EndRollback(Struct, frozen=True):
         ended = replace(run, state=state, owner=None, lease=None, changed=now.wall)
         books.put_run(ended)
         return ended
+
+
+class Heed(Struct, frozen=True):
+    """A compensation that was in doubt has been settled: let its step, and the run, stand accordingly."""
+
+    operation_id: str
+    """The compensation's."""
+
+    def apply(self, books: Books, now: Moment) -> Call | None:
+        """Return the step as it stands then."""
+        undoing = books.by_id(self.operation_id)
+        step = books.by_id(undoing.scope.removeprefix("undo:")) if undoing is not None else None
+        if undoing is None or step is None or step.state is not State.COMPENSATING or not step.reason:
+            return step
+        if undoing.state is State.SUCCEEDED:
+            changed, row = evolve(step, Event.UNDONE, now, detail=f"by {self.operation_id}", reason="", note="")
+        elif undoing.state in WITHOUT_EFFECT:
+            reason = f"undo_{undoing.state}"
+            changed, row = evolve(step, Event.NOTE, now, detail=reason, reason=reason, note="")
+        else:
+            return step
+        books.put(changed, row)
+        return changed
 
 
 class Conclude(Struct, frozen=True):
