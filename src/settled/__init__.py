@@ -31,6 +31,9 @@ from settled.errors import (
     NotExecuted,
     PartlyDone,
     ResultUnavailable,
+    RunError,
+    RunInProgress,
+    RunUndone,
     SettledError,
 )
 from settled.transaction import Transaction
@@ -68,6 +71,9 @@ __all__ = [
     "ResultUnavailable",
     "RetryBudget",
     "Run",
+    "RunError",
+    "RunInProgress",
+    "RunUndone",
     "SettledError",
     "Tool",
     "ToolOptions",

@@ -32,6 +32,8 @@ class CurrentCall:
     around: frozenset[str] = frozenset()
     """Operation ids of this call and of those that it is made inside of."""
     entry: Entry = field(default_factory=Entry, compare=False, repr=False)
+    covered: bool = field(default=False, compare=False, repr=False)
+    """What it, or a call around it, declares says what becomes of its effects when the run is undone."""
     wire: Recorder | None = field(default=None, compare=False, repr=False)
     """Takes down what watched transports send for this attempt."""
 

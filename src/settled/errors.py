@@ -12,6 +12,9 @@ SettledError
 │   ├── CallRefused           a person (or an end that was recorded) refused it
 │   ├── InvalidArguments      the arguments do not fit the tool
 │   └── ResultUnavailable     it succeeded, but its value was not kept
+├── RunError                  a run cannot be entered; carries its ``status``
+│   ├── RunInProgress         another process works on it
+│   └── RunUndone             it was rolled back: nothing is done in it any more
 ├── JournalError              the journal cannot be read or written; nothing was executed
 ├── DeclarationError          a tool or guard is declared in a way that cannot work
 ├── ForkedError               a child forked inside a tool went on as if it were its parent
@@ -110,6 +113,32 @@ class ResultUnavailable(CallError):
     """The call succeeded, but its value cannot be given again (too large, not encodable, lost)."""
 
     code = "result_unavailable"
+
+
+class RunError(SettledError):
+    """A run that cannot be entered. ``run_id`` names it, ``status`` says how it stands."""
+
+    code = "run_error"
+
+    def __init__(self, run_id: str, status: str, message: str) -> None:
+        super().__init__(run_id, status, message)
+        self.run_id, self.status, self.message = run_id, status, message
+
+    def __str__(self) -> str:
+        """Say why."""
+        return self.message
+
+
+class RunInProgress(RunError):
+    """Another process works on the run; nothing was done here."""
+
+    code = "run_in_progress"
+
+
+class RunUndone(RunError):
+    """The run was rolled back (``compensated`` or ``partly_compensated``); nothing is done in it any more."""
+
+    code = "run_undone"
 
 
 class JournalError(SettledError):

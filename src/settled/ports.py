@@ -43,7 +43,7 @@ class Alert:
 
     alert_id: int
     kind: str
-    """``unknown`` or ``disputed``."""
+    """``unknown``, ``disputed``, ``undo`` (a step that is not undone) or ``approval``."""
     operation_id: str
     at: float
 
@@ -100,6 +100,12 @@ class Journal(Protocol):
 
     def runs(self, limit: int = 100) -> Sequence[RunRecord]:
         """List runs, newest first."""
+
+    def run(self, tenant: str, run_id: str) -> RunRecord | None:
+        """Return the record of a run."""
+
+    def undoing(self, limit: int = 100) -> Sequence[RunRecord]:
+        """Return the runs that are being undone, or are undone in part, the oldest first."""
 
     def alerts(self, limit: int = 100) -> Sequence[Alert]:
         """Return alerts that were not delivered yet, oldest first."""

@@ -158,7 +158,7 @@ def test_case_063_an_older_entry_of_a_run_starts_nothing_more(guard: settled.Gua
     old = guard.run("r")
     with old:
         act(n=1)
-        with guard.run("r"):  # another process has taken the run over
+        with guard.run("r", take_over=True):  # another process has taken the run over
             assert act.call(n=1).replayed
         assert act.call(n=2).reason == "superseded"
     assert made == [1]

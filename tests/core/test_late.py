@@ -71,7 +71,14 @@ def test_a_success_against_what_was_held_for_proved_is_disputed(state: State) ->
     assert (before.disputed, kinds(store)) == (True, ["disputed"])
 
 
-@pytest.mark.parametrize("state", [S.FAILED, S.REFUSED, S.EXPIRED, S.COMPENSATED])
+@pytest.mark.parametrize("state", [S.COMPENSATING, S.COMPENSATED])
+def test_a_late_success_of_what_was_undone_says_nothing_new(state: State) -> None:
+    after, store = heard(call(state, attempt(1, MAYBE)), result=VALUE)
+    assert (after.state, after.result, after.disputed) == (state, None, False)
+    assert (after.attempts[0].standing, rows(store), kinds(store)) == (DONE, [(Event.NOTE, "")], [])
+
+
+@pytest.mark.parametrize("state", [S.FAILED, S.REFUSED, S.EXPIRED])
 def test_a_success_against_a_final_state_disputes_it_and_changes_nothing(state: State) -> None:
     after, store = heard(call(state, attempt(1, MAYBE), held=True), result=VALUE)
     assert (after.state, after.result, after.disputed, after.held) == (state, None, True, False)

@@ -20,7 +20,7 @@ failed: expire>expired
 partial: succeed>succeeded undo>compensating expire>expired
 awaiting_approval: grant>not_done refuse>refused expire>expired
 refused: expire>expired
-compensating: undone>compensated
+compensating: undone>compensated hold>compensating
 compensated: expire>expired
 expired:
 """

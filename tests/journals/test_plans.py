@@ -7,7 +7,7 @@ from settled.core.model import Moment
 from settled.core.progress import Begin, End, Renew
 from settled.core.runs import EnterRun
 from settled.core.states import State
-from settled.journals import books, lists
+from settled.journals import books, lists, runs
 from settled.journals.sqlite import SqliteJournal
 from settled.ports import CallQuery
 from settled.testing.records import REFUSED, FakeClock, Look, begun, ended, make_ask, scoped
@@ -25,7 +25,7 @@ LOOKUPS = {
     "adrift": books.adrift(State.UNKNOWN, "tenant", None, Moment(0.0, "boot", 0.0), 9),
     "adrift_of_tools": books.adrift(State.UNKNOWN, "tenant", ["pay", "mail"], Moment(0.0, "boot", 0.0), 9),
     "turn": (books.TURN, ("tenant", "run", "turn")),
-    "run": (books.RUN, ("tenant", "run")),
+    "run": (runs.RUN, ("tenant", "run")),
     "log": (lists.LOG_OF_CALL, ("op",)),
 }
 SIGNED = ("SELECT", "UPDATE", "COMMIT")

@@ -47,6 +47,10 @@ def test_much_happens_in_these_worlds(worlds):
         "settled by probe": 500,
         "settled by person": 50,
         "effects": 10_000,
+        "run completed": 50,
+        "run compensated": 100,
+        "run partly_compensated": 100,
+        "told that a run is held": 20,
     }
     assert {what: facts[what] for what, number in least.items() if facts[what] < number} == {}
 

@@ -83,7 +83,11 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
     tool, options = bound.tool, bound.options
     checked, declared = tool.checked, tool.checked.options
     counted = without_defaults(arguments.plain, arguments.defaults, checked.rules)
-    mark = fingerprint(counted, identity=declared.identity, rules=checked.rules)
+    mark = words = fingerprint(counted, identity=declared.identity, rules=checked.rules)
+    if options.undoes:  # what it undoes says which action it is; a repeat sends what is on record
+        words, mark = content_digest(counted, checked.rules), options.undoes
+    elif declared.identity:
+        words = content_digest(counted, checked.rules)
     operation_id = new_operation_id()
     kind, key = _key(guard, bound, arguments, place)
     return Ask(
@@ -92,14 +96,14 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         terms=checked.policy.terms,
         kind=kind,
         identity=mark,
-        words=content_digest(counted, checked.rules) if declared.identity else mark,
+        words=words,
         fingerprint=mark,
         arguments=guard.vault.lock(codec.dumps(guard.vault.shown(arguments.plain, declared.redact))),
         operation_id=operation_id,
         owner=host.this_process(),
         lease=guard.lease,
         key=key,
-        scope=place.scope if kind is not KeyKind.RANDOM else "",
+        scope=f"undo:{options.undoes}" if options.undoes else place.scope if kind is not KeyKind.RANDOM else "",
         run_id=place.run.run_id if place.run else "",
         run_entry=place.run.entry if place.run else 0,
         identity_declared=declared.identity is not None,
@@ -124,6 +128,8 @@ def new_operation_id() -> str:
 
 def _key(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: Place) -> tuple[KeyKind, str]:
     """The first that exists: a business key, the place in a run or call, a step, a fresh random key."""
+    if bound.options.undoes:
+        return KeyKind.BUSINESS, business_key(guard.tenant, bound.tool.name, (bound.options.undoes,), "undo")
     parts = _business_parts(bound, arguments)
     declared = bound.tool.checked.options
     if parts is not None:

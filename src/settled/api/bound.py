@@ -34,6 +34,8 @@ class CallOptions:
     by_model: bool = False
     message: str = ""
     sibling: str = ""
+    undoes: str = ""
+    """Operation id of the call that this one undoes: its key follows from that, and it belongs to no run."""
 
 
 ORDINARY = CallOptions()

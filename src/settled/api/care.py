@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from settled.api import making, secrets
+from settled.api.facts import run_of
 from settled.api.queue import Listening, adopted, pages
 from settled.api.schema import GIVEN
 from settled.api.tool import declare
 from settled.core.answer import from_record
+from settled.core.saga import Conclude, Heed
 from settled.core.settle import settle
 from settled.core.settling import Refused, Resolve
 from settled.core.states import State
@@ -65,6 +67,8 @@ def reconcile(guard: Guard, limit: int, progress: Progress | None = None) -> Rec
     for call in _counted(_unknown(guard, limit), progress):
         binding, probe = binding_of(guard, call)
         settled = call if binding is None else sync.drive(_settling(guard, call), sync.Hand(binding, guard.floor))
+        if settled is not call:
+            _heed(guard, settled)
         counts = counts.plus(settled.state, probe)
     return counts
 
@@ -84,7 +88,10 @@ async def asettle(guard: Guard, call: Call) -> tuple[Call, Listening | None]:
     binding, probe = binding_of(guard, call)
     if binding is None:
         return call, None
-    return await aio.drive(_settling(guard, call), aio.Hand(binding, guard.floor)), probe
+    settled = await aio.drive(_settling(guard, call), aio.Hand(binding, guard.floor))
+    if settled is not call:
+        await asyncio.to_thread(_heed, guard, settled)
+    return settled, probe
 
 
 def _settling(guard: Guard, call: Call) -> Flow[Call]:
@@ -143,8 +150,8 @@ def resolve(
 
     ``any_tenant``: for the operator of the journal, who answers for all of them.
     """
-    if verdict not in ("happened", "did_not_happen", "hold"):
-        raise DeclarationError(f"{verdict!r} is no verdict: happened, did_not_happen or hold")
+    if verdict not in ("happened", "did_not_happen", "hold", "undone"):
+        raise DeclarationError(f"{verdict!r} is no verdict: happened, did_not_happen, hold or undone")
     if not by.strip() or not reason.strip():
         raise DeclarationError("a verdict needs a name (by=) and a reason (reason=)")
     call = guard.journal.get(operation_id) if any_tenant else _own(guard, operation_id)
@@ -159,7 +166,18 @@ def resolve(
     if isinstance(reply, Refused):
         raise DeclarationError(f"{operation_id}: {reply.why}")
     guard.floor.presence.wake(operation_id)
+    _heed(guard, reply)
     return making.to_result(guard, tool_of(guard, reply), from_record(reply))
+
+
+def _heed(guard: Guard, call: Call) -> None:
+    """Let what hangs on a settled call follow: the step that it undoes, and the run whose last open step it was."""
+    step: Call | None = call
+    if call.scope.startswith("undo:"):
+        step = guard.journal.perform(Heed(call.operation_id))
+    run_id = run_of(step.scope) if step is not None else None
+    if step is not None and step.state is State.COMPENSATED and run_id is not None:
+        guard.journal.perform(Conclude(run_id, step.tenant))
 
 
 def _own(guard: Guard, operation_id: str) -> Call | None:

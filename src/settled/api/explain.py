@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from settled.core.model import Attempt, Moment
     from settled.core.settling import Verdict
 
-Waiting = Literal["unknown", "orphan", "disputed"]
+Waiting = Literal["unknown", "orphan", "disputed", "undo"]
 
 _STANDING = {
     Standing.OPEN: "no end is on record: it may have been done",
@@ -32,6 +32,18 @@ _DECIDED = {
     "late": "by an answer that came late",
     "probe": "by the tool's probe",
     "owner_lost": "since its process ended before anything was sent",
+}
+ELSEWHERE = ("", "undo_unknown")
+"""It is being undone; or the doubt about that lives, and waits, in the compensation's own record."""
+_NOT_UNDONE = {
+    "irreversible": "nothing undoes it",
+    "no_compensation": "its tool names no compensation",
+    "tool_missing": "the tool that undoes it is not known to the process that rolls back",
+    "undo_not_filled": "the arguments of its compensation cannot be made of what is on record",
+    "undo_failed": "its compensation was refused for good",
+    "undo_not_done": "its compensation was not done so far, and may be tried again",
+    "undo_rejected": "its compensation was not tried so far",
+    "undo_in_progress": "another process is at its compensation",
 }
 _PERSON = "person:"
 _CLOSED = {
@@ -70,6 +82,8 @@ def waiting(call: Call, now: Moment) -> Waiting | None:
         return "unknown"
     if call.state is State.PROCESSING and rules.lease_over(call, now) and _may_have_acted(call):
         return "orphan"
+    if call.state is State.COMPENSATING and call.reason not in ELSEWHERE and not call.held:
+        return "undo"
     return "disputed" if call.disputed and not call.held else None
 
 
@@ -90,8 +104,16 @@ def why(call: Call, now: Moment) -> str:
         case "disputed":
             recorded = f"it is recorded as {call.state} ({decided(call)})"
             return f"{recorded}, and evidence against that came later: {_against(call)}"
+        case "undo":
+            return f"its run was rolled back, and it is not undone: {not_undone(call)}"
         case None:
             return _how_it_stands(call)
+
+
+def not_undone(call: Call) -> str:
+    """Return in words why a step of a run that was rolled back is not undone."""
+    text = _NOT_UNDONE.get(call.reason, call.reason.replace("_", " "))
+    return f"{text} ({call.note})" if call.note else text
 
 
 def brief(call: Call, now: Moment) -> str:
@@ -106,6 +128,8 @@ def brief(call: Call, now: Moment) -> str:
                 if last is not None and last.fault is not None
                 else "its process was lost"
             )
+        case "undo":
+            return f"not undone: {call.reason.removeprefix('undo_').replace('_', ' ')}"
         case None:
             return ""
 
@@ -225,6 +249,11 @@ def choices(call: Call, now: Moment) -> tuple[Choice, ...]:
         return ()
     if kind == "disputed":
         return (Choice("hold", open=True, meaning="seen: leave it as recorded, and out of the queue", asserted=False),)
+    if kind == "undo":
+        return (
+            Choice("undone", open=True, meaning="it was undone by hand, on your word", asserted=True),
+            Choice("hold", open=True, meaning="leave its effect as it is, and out of the queue", asserted=False),
+        )
     ripe = proof(call, now).ready
     return (
         Choice("happened", open=True, meaning="it was done", asserted=True),

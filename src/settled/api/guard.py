@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, 
 from settled.api import care, making
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
+from settled.api.entering import Saga
 from settled.api.opening import MemorySpill, open_journal
 from settled.api.recent import Recent
 from settled.api.result import Result
 from settled.api.run import Run, current_run, in_loop
+from settled.api.runs_here import RunsHere
 from settled.api.schema import numbers
 from settled.api.tool import SyncTool, Tool, by_model, declare
+from settled.api.undoing import pair_up
 from settled.api.vault import Vault
 from settled.core.breaker import Breaker
 from settled.core.budget import Pool, Pools, RetryBudget, RunBudget
@@ -102,7 +105,14 @@ class Guard:
             self.floor.sharing = Sharing(self.journal, self.floor.now)
         over_all = Breaker(f"guard:{agent}", breaker) if breaker else None
         self.breakers = KeptBreakers(self.floor, over_all)
-        self.floor.keeper.chores += [self.journal.seal, self.floor.bring, self.breakers.keep, self._deliver_alerts]
+        self.runs_here = RunsHere(self.floor)
+        self.floor.keeper.chores += [
+            self.runs_here.renew,
+            self.journal.seal,
+            self.floor.bring,
+            self.breakers.keep,
+            self._deliver_alerts,
+        ]
         self.tools: dict[str, Tool[Any, Any]] = {}
         self.told_open = Recent(MOST_REMEMBERED)
         self._session = RunBudget(retries, scope="session") if retries else None
@@ -152,6 +162,7 @@ class Guard:
             )
         tool.guard = self
         self.tools[tool.name] = tool
+        pair_up(self, tool)
         return tool
 
     def pools_of(self, tool: Tool[Any, Any]) -> Pools:
@@ -249,6 +260,11 @@ class Guard:
         answered: Iterable[str] = (),
         within: float | None = None,
         retries: RetryBudget | None = None,
+        on_error: Literal["keep", "compensate"] = "keep",
+        tools: Iterable[str] | None = None,
+        wait: float = 5.0,
+        take_over: bool = False,
+        undo_within: float = 30.0,
     ) -> Run:
         """Return a run, to be entered with ``with`` or ``async with``.
 
@@ -262,6 +278,14 @@ class Guard:
             answered: steps (as given to ``dispatch``) whose answers the history that the model sees holds.
             within: seconds for the whole run; no attempt starts that cannot end in time.
             retries: retries of all calls of the run, over all its entries.
+            on_error: ``"compensate"``: an exception, a cancellation or a time-out that leaves the run undoes what it
+                did, last first. Each tool with effects must then say how it is undone.
+            tools: names of the tools that the run uses, where others of the guard cannot be undone.
+            wait: seconds to wait for another process that works on the run; then ``RunInProgress`` is raised.
+            take_over: enter at once, and bar the other process from beginning anything more.
+            undo_within: seconds that undoing waits for what is in flight, for proof and for tools that are away.
+
+        Entering raises ``RunUndone`` for a run that was rolled back.
         """
         return Run(
             self,
@@ -270,6 +294,7 @@ class Guard:
             answered=answered if isinstance(answered, str) else tuple(answered),
             within=within,
             retries=retries,
+            saga=Saga(on_error, None if tools is None else frozenset(tools), wait, undo_within, take_over=take_over),
         )
 
     # --- settling --------------------------------------------------------------------------
@@ -312,6 +337,7 @@ class Guard:
     def _forked(self) -> None:
         self._lock = threading.Lock()
         self.breakers.forked()
+        self.runs_here.forked()
         self.floor.forked()
 
     def _deliver_alerts(self) -> None:

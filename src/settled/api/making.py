@@ -12,6 +12,7 @@ from settled.api.bound import ORDINARY
 from settled.api.recent import told_as
 from settled.api.result import Earlier, Result
 from settled.api.schema import BadArguments, snapshot
+from settled.api.undoing import demand_leave, demand_undoing
 from settled.core import codec
 from settled.core.answer import STATUS_OF
 from settled.core.invalid import signature
@@ -50,6 +51,8 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
     tool, place = bound.tool, place_of(guard)
     if lent.get() is not None and needs_record(bound, place):
         raise DeclarationError(f"{tool.name} is called inside of a transactional tool: {_INSIDE}")
+    if place is not NOWHERE:
+        place = _allowed(bound, place)
     try:
         arguments = tool.schema.bind(bound.args, bound.kwargs)
         ask = make_ask(guard, bound, arguments, place) if needs_record(bound, place) else None
@@ -63,10 +66,24 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
     budget = place.run.charge if place.run else None
     limits = _UNLIMITED if place is NOWHERE and bound.options is ORDINARY else _limits(guard, bound, place)
     life = Life(ask, tool.checked.policy, limits, guard.floor.now(), budget=budget, clean=binding.clean)
+    if place.run is not None:
+        life.state = place.run.state
     return Prepared(bound, life, binding)
 
 
 _INSIDE = "it would be put on record while the transaction around it may yet be rolled back; call it before or after"
+
+
+def _allowed(bound: BoundCall[Any], place: Place) -> Place:
+    """A compensation is made outside of its run, which is over; in a run to be undone, only what can be undone."""
+    if bound.options.undoes:
+        return NOWHERE
+    covered = place.inside is not None and place.inside.covered
+    if place.run is not None and place.run.on_error == "compensate" and not covered:
+        demand_undoing(bound.tool)
+    return place
+
+
 _UNLIMITED = Limits(None, ORDINARY.wait)
 
 
@@ -114,6 +131,7 @@ def _cleaner(arguments: Arguments, redacted: Sequence[str]) -> Callable[[str], s
 def _runner(guard: Guard, tool: Tool[Any, Any], arguments: Arguments, ask: Ask | None) -> Callable[[Call | None], Any]:
     names, function, given = tool.schema.call_parameters, tool.function, arguments.given
     transactions = tool.schema.transaction_parameters
+    precheck = tool.checked.options.precheck
     if ask is None and arguments.fixed and not names:
         return lambda _: function(**given)
 
@@ -124,6 +142,8 @@ def _runner(guard: Guard, tool: Tool[Any, Any], arguments: Arguments, ask: Ask |
         own = snapshot(own)
         if transactions:
             own = own | dict.fromkeys(transactions, lent.get())
+        if precheck is not None:
+            demand_leave(precheck, own)
         return function(**own, **dict.fromkeys(names, current.get())) if names else function(**own)
 
     return run

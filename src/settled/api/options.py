@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from settled.api.undoing import check_undoing, name_of
 from settled.core.backoff import Backoff
 from settled.core.keys import KEY_FORMATS, template_roots
 from settled.core.loosening import Rules, nearest
@@ -59,6 +60,11 @@ class Options:
     untold: Literal["tell", "block"] = "tell"
     version: str = ""
     record: bool | None = None
+    compensate: Any = None
+    undo: Callable[..., Mapping[str, Any]] | None = None
+    irreversible: bool = False
+    precheck: Callable[..., object] | None = None
+    waiver: str = ""
 
 
 class ToolOptions(TypedDict, total=False):
@@ -109,6 +115,15 @@ class ToolOptions(TypedDict, total=False):
             (``"tell"``), or refused until ``despite=`` names it (``"block"``).
         version: of the tool, kept with its records.
         record: ``True`` to record reads outside of runs too; everything else always is.
+        compensate: the tool (or its name) that undoes a call of this one when its run is undone. Its arguments are
+            those of equal names, of the call and of the fields of its result, unless ``undo`` gives them.
+        undo: makes the arguments of the compensation: ``lambda call, result: {"ticket_id": result}``; ``call`` is a
+            ``settled.Call`` with its ``arguments``, ``result`` what it returned (``None`` if that was not kept).
+        irreversible: nothing undoes it. In a run it is refused while an earlier call is unknown or under way.
+        precheck: of an irreversible tool: takes its arguments, just before the attempt; what it answers with ``False``,
+            or raises, was not done.
+        waiver: says in words why its effect may stay when a run is undone (or why an irreversible tool has no
+            ``precheck``).
     """
 
     name: str | None
@@ -138,6 +153,11 @@ class ToolOptions(TypedDict, total=False):
     untold: Literal["tell", "block"]
     version: str
     record: bool | None
+    compensate: Any
+    undo: Callable[..., Mapping[str, Any]] | None
+    irreversible: bool
+    precheck: Callable[..., object] | None
+    waiver: str
 
 
 def _is_number(value: object) -> bool:
@@ -183,6 +203,7 @@ class Checked:
         self._check_key(schema)
         self._check_looks()
         self._check_kinds()
+        check_undoing(options, self.effect, self.name)
         self.policy = self._policy(is_async=is_async)
         self.may_stay_unrecorded = self.effect is Effect.READ and not options.record and options.key is None
         """Its calls need no record where nothing about the single call asks for one."""
@@ -338,6 +359,9 @@ class Checked:
                 remote_errors=o.remote_errors,
                 retention=o.retention,
                 probed=o.probe is not None,
+                compensate=name_of(o.compensate),
+                irreversible=o.irreversible,
+                waived=bool(o.waiver),
             ),
             attempts=o.attempts,
             timeout=self.timeout,

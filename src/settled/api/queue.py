@@ -50,8 +50,12 @@ def find(journal: Journal, name: str) -> Call | None:
 
 
 def waiting(journal: Journal) -> list[Call]:
-    """Return every call that waits for a person, oldest first: unknown, left by a lost owner, or disputed."""
-    queries = (CallQuery(states=(State.UNKNOWN,)), CallQuery(lease_over=True), CallQuery(disputed=True))
+    """Return every call that waits for a person, oldest first.
+
+    Unknown, left by a lost owner, disputed, or a step of a run that could not be undone.
+    """
+    open_ones = CallQuery(states=(State.UNKNOWN, State.COMPENSATING))
+    queries = (open_ones, CallQuery(lease_over=True), CallQuery(disputed=True))
     found = {call.operation_id: call for query in queries for call in pages(journal, query)}
     now = journal.now()
     return sorted(

@@ -1,29 +1,36 @@
-"""A run: one task of an agent, with its budgets, its deadline, and what its calls answer when it is entered again."""
+"""A run: one task of an agent, with its budgets, its state, and what becomes of it when it fails."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import Context, ContextVar, Token, copy_context
 from typing import TYPE_CHECKING, Any, Self
 
+from settled.api import secrets
+from settled.api.entering import Entering, Saga, reason_of
+from settled.api.run_state import State, decoded
+from settled.core.books import RunState
 from settled.core.claim import Reserve
 from settled.core.entry import Entry
 from settled.core.invalid import InvalidStreak
 from settled.core.progress import Charge
-from settled.core.runs import EnterRun, scope_of_run
+from settled.core.runs import Held, LeaveRun, ReadState, SaveState, scope_of_run
 from settled.current import CurrentCall, current
-from settled.errors import DeclarationError
+from settled.errors import DeclarationError, JournalError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from settled.api.bound import BoundCall, PendingCall
     from settled.api.guard import Guard
+    from settled.core.books import RunRecord
     from settled.core.budget import RetryBudget
+    from settled.core.rollback import Order
 
 current_run: ContextVar[Run | None] = ContextVar("settled_run", default=None)
 MOST_THREADS = 32
@@ -33,7 +40,8 @@ class Run:
     """Made by ``guard.run(…)``; a sync and an async context manager.
 
     Entering a run again (after a crash, for a retry, for the next message) answers from what earlier
-    entries did. Attributes: ``run_id``; ``entry``, its number; ``deadline`` on ``time.monotonic()``.
+    entries did. Attributes: ``run_id``; ``entry``, its number; ``deadline`` on ``time.monotonic()``;
+    ``state``, plain values that are saved with the next checkpoint.
     """
 
     def __init__(
@@ -45,6 +53,7 @@ class Run:
         answered: Sequence[str],
         within: float | None,
         retries: RetryBudget | None,
+        saga: Saga,
     ) -> None:
         if not run_id or not isinstance(run_id, str):
             raise DeclarationError("a run needs an id that stays the same when it starts again: guard.run('trip-42')")
@@ -53,13 +62,16 @@ class Run:
         if isinstance(answered, str):
             raise DeclarationError(f"answered must be a sequence of steps: answered=[{answered!r}]")
         self.guard, self.run_id, self.turn = guard, run_id, turn
+        self.saga, self.on_error = saga, saga.on_error
         self.scope = scope_of_run(guard.tenant, run_id)
         self.memory = Entry()
         self.deadline: float | None = None
         self.charge = Charge(run_id, retries) if retries is not None else None
         self.streak = InvalidStreak()
+        self.state = State(guard.vault)
         self._answered, self._within = tuple(answered), within
         self._token: Token[Run | None] | None = None
+        self._claim, self._pid = "", 0
         self.inside: CurrentCall | None = None
         """The call in which the run was entered, if any: inside the run its calls are the run's."""
         self._entering = threading.Lock()
@@ -70,46 +82,135 @@ class Run:
         """Number of this entry, from 1 on."""
         return self.memory.no
 
-    def _enter(self) -> EnterRun:
+    @property
+    def status(self) -> str:
+        """How the run stands on record: ``active``, ``completed``, ``kept``, ``compensated``, … (see ``RunState``)."""
+        record = self.guard.journal.run(self.guard.tenant, self.run_id)
+        return str(record.state) if record is not None else "new"
+
+    @property
+    def saved_state(self) -> dict[str, Any]:
+        """The run's state as it was last saved, by whichever entry."""
+        saved = self.guard.journal.perform(ReadState(self.run_id, self.guard.tenant, self.entry + 1))
+        return decoded(self.guard.vault, saved)
+
+    # --- entering ---
+
+    def _enter(self) -> Entering:
         if not self._entering.acquire(blocking=False):
             raise DeclarationError(f"run {self.run_id!r} is already entered; make a new one with guard.run(…)")
+        try:
+            self.saga.check(self.guard)
+        except BaseException:
+            self._entering.release()
+            raise
         self.inside = current.get()
         self.deadline = None if self._within is None else time.monotonic() + self._within
-        return EnterRun(self.run_id, self.guard.tenant, self.turn, self._answered)
+        around = current_run.get()
+        outer = around if around is not None and around.guard is self.guard else None
+        entering = Entering(self.guard, self.saga, self.run_id, self.turn, self._answered, outer)
+        self._claim, self._pid = entering.claim, os.getpid()
+        return entering
 
-    def _entered(self, memory: Entry) -> Self:
+    def _entered(self, memory: Entry, saved: Mapping[str, bytes]) -> Self:
         self.memory = memory
+        self.state = State(self.guard.vault, saved)
         self._token = current_run.set(self)
+        self.guard.runs_here.add(self.guard.tenant, self.run_id, self._claim)
         return self
 
-    def _leave(self) -> None:
-        if self._token is not None:
-            with contextlib.suppress(ValueError):  # left in another context than it was entered in
-                current_run.reset(self._token)
-            self._token = None
-        self._entering.release()
+    def _base(self) -> ReadState:
+        """What the state is at the beginning of this turn."""
+        first = next(iter(self.memory.earlier), self.memory.no)
+        return ReadState(self.run_id, self.guard.tenant, first)
 
     def __enter__(self) -> Self:
         entering = self._enter()
         try:
-            return self._entered(self.guard.journal.perform(entering))
+            self.memory = entering.enter()
+            return self._entered(self.memory, self.guard.journal.perform(self._base()) if self.turn is not None else {})
         except BaseException:
             self._entering.release()
             raise
-
-    def __exit__(self, *_: object) -> None:
-        self._leave()
 
     async def __aenter__(self) -> Self:
         entering = self._enter()
         try:
-            return self._entered(await self.guard.journal.aperform(entering))
+            self.memory = await entering.aenter()
+            journal = self.guard.journal
+            return self._entered(self.memory, await journal.aperform(self._base()) if self.turn is not None else {})
         except BaseException:
             self._entering.release()
             raise
 
-    async def __aexit__(self, *_: object) -> None:
-        self._leave()
+    # --- leaving ---
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        del kind, trace
+        self._left()
+        try:
+            if self._pid != os.getpid():
+                return  # a forked child: the run is its parent's
+            if error is not None and self.on_error == "compensate":
+                sagas().try_roll_back(self.guard, self._order(reason_of(error)), error)
+            else:
+                with contextlib.suppress(JournalError):  # what was done is on record; the lease will end
+                    self.guard.journal.perform(self._leaving(error))
+        finally:
+            self._entering.release()
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        del kind, trace
+        self._left()
+        try:
+            if self._pid != os.getpid():
+                return
+            if error is not None and self.on_error == "compensate":
+                await sagas().atry_roll_back(self.guard, self._order(reason_of(error)), error)
+            else:
+                with contextlib.suppress(JournalError):
+                    await self.guard.journal.aperform(self._leaving(error))
+        finally:
+            self._entering.release()
+
+    def _left(self) -> None:
+        self.guard.runs_here.drop(self._claim)
+        if self._token is not None:
+            with contextlib.suppress(ValueError):  # left in another context than it was entered in
+                current_run.reset(self._token)
+            self._token = None
+
+    def _leaving(self, error: BaseException | None) -> LeaveRun:
+        state = RunState.COMPLETED if error is None else RunState.KEPT
+        reason = "" if error is None else reason_of(error)
+        return LeaveRun(self.run_id, self.guard.tenant, self.entry, state, reason, self.state.changes())
+
+    def _order(self, reason: str) -> Order:
+        tenant, wait = self.guard.tenant, self.saga.undo_within
+        order: Order = sagas().order_for(
+            self.guard, self.run_id, tenant=tenant, reason=reason, entry=self.entry, wait=wait
+        )
+        return order
+
+    def compensate(self, reason: str) -> Any:
+        """Undo what the run did, last first; return how it stands then (an awaitable of that in async code).
+
+        ``compensated``: all of it; ``partly_compensated``: what could not be undone, or is not known, stands in the
+        queue. No call of the run is made any more. Raises ``JournalError``.
+        """
+        order = self._order(secrets.clean(reason))
+        return self._acompensate(order) if in_loop() else _standing(sagas().roll_back(self.guard, order))
+
+    async def _acompensate(self, order: Order) -> str:
+        return _standing(await sagas().atry_roll_back(self.guard, order, None))
+
+    def save(self) -> bool:
+        """Save what has changed of the state now, apart from any call; return whether this entry is still at work."""
+        changes = self.state.changes()
+        kept = self.guard.journal.perform(SaveState(self.run_id, self.guard.tenant, self.entry, changes))
+        if kept:
+            self.state.kept(changes)
+        return kept
 
     def untold(self) -> list[str]:
         """Operation ids of calls of this run whose outcome this entry was not given."""
@@ -154,6 +255,19 @@ class Run:
         own = copy_context()
         own.run(current_run.set, self)
         return own
+
+
+def _standing(run: RunRecord | Held | None) -> str:
+    if run is None:
+        return "new"
+    return str(run.run.state if isinstance(run, Held) else run.state)
+
+
+def sagas() -> Any:
+    """Return the module that rolls back, which needs this one too."""
+    from settled.api import sagas as module  # noqa: PLC0415 - each needs the other
+
+    return module
 
 
 def in_loop() -> bool:

@@ -46,6 +46,11 @@ class Tool(Generic[P, T]):
             raise DeclarationError(f"{self.name} belongs to no guard yet: write guard.add({self.name})")
         return self.guard
 
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Names of the parameters without a default."""
+        return tuple(name for name in self.schema.parameters if name not in self.schema.defaults)
+
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON schema of the arguments, to be shown to a model."""
         return self.schema.json_schema()

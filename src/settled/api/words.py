@@ -33,6 +33,9 @@ _REJECTED = {
     "you want, it is done; otherwise make your call again",
     "unknown_before": "nothing was done: the outcome of the calls listed here is unknown, and until it is settled this "
     "tool is not called again",
+    "unsettled_before": "nothing was done: it cannot be undone, and the calls listed here, made before it, are unknown "
+    "or under way",
+    "rolled_back": "this run was rolled back; nothing was tried",
 }
 _NEXT: dict[str, Next] = {
     "succeeded": "done",
@@ -46,7 +49,12 @@ _NEXT: dict[str, Next] = {
     "conflict": "fix_arguments",
     "invalid": "fix_arguments",
 }
-_NEXT_REJECTED: dict[str, Next] = {"breaker_open": "wait", "untold_before": "ask_again", "unknown_before": "ask_human"}
+_NEXT_REJECTED: dict[str, Next] = {
+    "breaker_open": "wait",
+    "untold_before": "ask_again",
+    "unknown_before": "ask_human",
+    "unsettled_before": "wait",
+}
 
 
 def message(answer: Answer) -> str:

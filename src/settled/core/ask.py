@@ -111,6 +111,12 @@ class Barred(Struct, frozen=True):
     calls: tuple[Call, ...]
 
 
+class Unsettled(Struct, frozen=True):
+    """Nothing undoes this tool, and earlier calls of its run are unknown or at work."""
+
+    calls: tuple[Call, ...]
+
+
 class Suspect(Struct, frozen=True):
     """Like calls outside of any run are at work elsewhere: if their owners are dead, they are in doubt."""
 
@@ -118,9 +124,11 @@ class Suspect(Struct, frozen=True):
 
 
 class Superseded(Struct, frozen=True):
-    """A later entry works on this run; this one may start nothing more."""
+    """A later entry works on this run, or it is rolled back; this one may start nothing more."""
 
     run_id: str
+    why: str = "superseded"
+    """Or ``rolled_back``."""
 
 
-ClaimReply = Begun | WouldRun | Stands | Busy | Doubtful | Conflict | Untold | Barred | Suspect | Superseded
+ClaimReply = Begun | WouldRun | Stands | Busy | Doubtful | Conflict | Untold | Barred | Unsettled | Suspect | Superseded

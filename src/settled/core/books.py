@@ -7,6 +7,7 @@ So every journal follows the same rules, and knows none of them.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
@@ -15,10 +16,41 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from settled.core.call import Call, LogRow
-    from settled.core.model import Moment
+    from settled.core.model import Moment, Owner
     from settled.core.states import State
 
 R_co = TypeVar("R_co", covariant=True)
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    ACTIVE = "active"
+    COMPLETED = "completed"
+    """Entered again it replays."""
+    KEPT = "kept"
+    """It failed, and nothing was undone: it may be entered again."""
+    ROLLING_BACK = "rolling_back"
+    COMPENSATED = "compensated"
+    """All that it did is undone."""
+    PARTLY_COMPENSATED = "partly_compensated"
+    """What could not be undone, or is not known, stands in the queue."""
+
+
+class Step(Struct, frozen=True):
+    """A call of a run, with its place in the journal's order: where its first attempt was put on record."""
+
+    place: int
+    call: Call
+
+
+class Change(Struct, frozen=True):
+    """One name of a run's state and its new value; ``None``: it was removed."""
+
+    name: str
+    value: bytes | None
+    serial: int
+    """Grows within an entry: an older value never overwrites a newer one."""
 
 
 class RunRecord(Struct, frozen=True):
@@ -33,7 +65,21 @@ class RunRecord(Struct, frozen=True):
     """First entry of the open turn."""
     spent: Mapping[str, int] = {}
     """Retries made, per tool, over all entries."""
-    state: str = "active"
+    state: RunState = RunState.ACTIVE
+    on_error: str = "keep"
+    """What follows when it fails: ``keep`` what was done, or ``compensate``."""
+    claim: str = ""
+    """The nonce of the entry, or of the rollback, that is at work: it recognises itself."""
+    owner: Owner | None = None
+    """The process that works on it; ``None``: nobody does."""
+    lease: Moment | None = None
+    reason: str = ""
+    """Why it failed, or is undone."""
+    parent: str = ""
+    """The run that it was first entered in; it is undone with it."""
+    begun: float = 0.0
+    """When it was entered first, seconds since the epoch."""
+    changed: float = 0.0
 
 
 class Books(Protocol):
@@ -98,6 +144,21 @@ class Books(Protocol):
 
     def put_turn(self, tenant: str, run_id: str, turn: str, entry: int) -> None:
         """Note that a turn of a run is worked on in an entry."""
+
+    def begun_in(self, scope: str) -> Sequence[Step]:
+        """Return the calls made in a scope, in the order in which they were begun."""
+
+    def in_doubt(self, scope: str) -> Sequence[Call]:
+        """Return the calls of a scope, of whatever tool, whose outcome is open."""
+
+    def runs_within(self, tenant: str, run_id: str) -> Sequence[RunRecord]:
+        """Return the runs that were entered first inside of this one."""
+
+    def run_state(self, tenant: str, run_id: str, before: int) -> Mapping[str, bytes]:
+        """Return the run's state as the turns that began before entry ``before`` left it."""
+
+    def put_run_state(self, run: RunRecord, changes: Sequence[Change]) -> None:
+        """Keep what changed of a run's state in its open turn."""
 
     def alert(self, call: Call, kind: str) -> None:
         """Put an alert into the outbox, in the same commit."""

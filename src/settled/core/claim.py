@@ -15,13 +15,14 @@ from settled.core.ask import (
     Doubtful,
     Stands,
     Superseded,
+    Unsettled,
     Untold,
     WouldRun,
 )
 from settled.core.call import Call, evolve, opened
 from settled.core.keys import scoped_key
 from settled.core.match import Match, find, reserve
-from settled.core.model import KeyKind
+from settled.core.model import Effect, KeyKind
 from settled.core.settling import orphaned
 from settled.core.states import Event, State
 from settled.core.values import replace
@@ -52,8 +53,9 @@ class Claim(Struct, frozen=True):
         mine = books.by_id(ask.operation_id)
         if mine is not None and mine.claim == ask.operation_id:
             return Begun(mine)  # the answer to this very claim was lost
-        if runs.superseded(books, ask):
-            return Superseded(ask.run_id)
+        why = runs.barred(books, ask)
+        if why:
+            return Superseded(ask.run_id, why)
         pinned = books.by_id(self.pinned) if self.pinned else None
         if pinned is not None:
             return self._answer(books, Match(pinned), now)
@@ -100,6 +102,9 @@ class Claim(Struct, frozen=True):
             return Stands(call)
         if not self.begin:
             return WouldRun()
+        unsettled = _unsettled(books, self.ask, call.operation_id)
+        if unsettled is not None:
+            return unsettled
         ask, epoch = self.ask, call.epoch + 1
         taken, row = evolve(
             call,
@@ -122,6 +127,9 @@ class Claim(Struct, frozen=True):
     def _new(self, books: Books, now: Moment) -> ClaimReply:
         if not self.begin:
             return WouldRun()
+        unsettled = _unsettled(books, self.ask)
+        if unsettled is not None:
+            return unsettled
         bare = self._draft(books, now)
         call, row = evolve(bare, Event.CLAIM, now, detail=self.ask.tool, attempts=opened(bare, bare.owner, 1, now))
         books.put(call, row)
@@ -157,6 +165,16 @@ class Claim(Struct, frozen=True):
             step=ask.step,
             despite=tuple(sorted(ask.despite)),
         )
+
+
+def _unsettled(books: Books, ask: Ask, own: str = "") -> Unsettled | None:
+    """What cannot be undone is done only once all that it may rest on is known to be done."""
+    if not ask.terms.irreversible or not ask.run_id:
+        return None
+    but = ask.around | ask.despite | {own}
+    open_ones = books.in_doubt(runs.scope_of_run(ask.tenant, ask.run_id))
+    calls = tuple(c for c in open_ones if c.terms.effect is not Effect.READ and c.operation_id not in but)
+    return Unsettled(calls) if calls else None
 
 
 def _remember(books: Books, ask: Ask, reply: ClaimReply) -> None:

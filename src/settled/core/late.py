@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from settled.core.books import Books
     from settled.core.model import Attempt, Moment
 
+HAPPENED = frozenset({State.SUCCEEDED, State.COMPENSATING, State.COMPENSATED})
+"""It is settled that the call had its effect, whatever became of it since."""
+
 
 class Evidence(Struct, frozen=True):
     """What became known of an attempt after its owner gave up, lost its lease, or could not record it."""
@@ -46,7 +49,7 @@ class Evidence(Struct, frozen=True):
     def _success(self, books: Books, call: Call, heard: Call, now: Moment) -> Call:
         if call.terms.effect is Effect.READ and self.fault is not None:
             return _note(books, call, heard, now)
-        if call.state is State.SUCCEEDED:
+        if call.state in HAPPENED:
             return _note(books, call, heard, now, dispute=_twice(heard))
         if call.state in FINAL:
             return _note(books, call, heard, now, dispute=call.terms.effect is not Effect.READ)
@@ -73,7 +76,7 @@ class Evidence(Struct, frozen=True):
 
     def _failure(self, books: Books, call: Call, heard: Call, now: Moment) -> Call:
         """A failure settles only once every attempt is over and none is in doubt."""
-        if call.state is State.SUCCEEDED:
+        if call.state in HAPPENED:
             return _note(books, call, heard, now, dispute=_all_refused(heard))
         if call.state is not State.UNKNOWN or heard.doubtful or not rules.all_over(heard, now):
             return _note(books, call, heard, now)

@@ -21,6 +21,7 @@ from settled.core.ask import (
     Stands,
     Superseded,
     Suspect,
+    Unsettled,
     Untold,
     WouldRun,
 )
@@ -135,10 +136,12 @@ class Life(Jointly):
                 return rejected("untold_before", calls=calls)
             case Barred(calls):
                 return (yield from self._barred(claim, calls))
+            case Unsettled(calls):
+                return rejected("unsettled_before", calls=calls)  # their own askers, or reconciliation, settle them
             case Suspect(calls):
                 return (yield from self._suspect(claim, calls))
-            case Superseded():
-                return rejected("superseded")
+            case Superseded(_, why):
+                return rejected(why)
             case Begun():
                 raise AssertionError("a begun call is not unbegun")
             case _ as never:

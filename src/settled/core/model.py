@@ -206,3 +206,9 @@ class Terms(Struct, frozen=True):
     remote_errors: str = ""
     retention: float | None = 72 * 3600.0
     probed: bool = False
+    compensate: str = ""
+    """The tool that undoes a call of this one."""
+    irreversible: bool = False
+    """Nothing undoes it."""
+    waived: bool = False
+    """Its effect may stay when its run is undone."""

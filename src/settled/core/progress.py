@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from settled.core.ask import Ask
-    from settled.core.books import Books
+    from settled.core.books import Books, Change
     from settled.core.model import Moment
 
 EVENT_FOR = {
@@ -39,7 +39,7 @@ class FencedOut(Struct, frozen=True):
 
 
 class BudgetSpent(Struct, frozen=True):
-    """The run's budget does not grant this retry; nothing was recorded."""
+    """The run's budget does not grant this retry, or the run is ``rolled_back``; nothing was recorded."""
 
     pool: str
 
@@ -74,7 +74,10 @@ class Begin(Struct, frozen=True):
         anew = call.state is State.NOT_DONE
         if not (anew or call.state is State.PROCESSING) or not rules.may_begin(call, now):
             return FencedOut(call)
-        if anew and runs.superseded(books, self.ask):
+        why = runs.barred(books, self.ask) if anew or self.ask.run_id else ""
+        if why == "rolled_back":
+            return BudgetSpent(why)
+        if anew and why:
             return Superseded(self.ask.run_id)
         pool = _debit(books, call, self.charge)
         if pool:
@@ -107,6 +110,14 @@ def _debit(books: Books, call: Call, charge: Charge | None) -> str:
     return refused or ""
 
 
+class Checkpoint(NamedTuple):
+    """What changed of a run's state, to be kept in the commit of a call's end."""
+
+    run_id: str
+    entry: int
+    changes: tuple[Change, ...]
+
+
 class End(Struct, frozen=True):
     """Put the end of an attempt on record, before any sleep.
 
@@ -125,6 +136,7 @@ class End(Struct, frozen=True):
     reason: str = ""
     park: float | None = None
     """Seconds from now before which it is not to be tried again."""
+    checkpoint: Checkpoint | None = None
 
     def apply(self, books: Books, now: Moment) -> Call | FencedOut:
         """Record it if the caller still owns the call; else keep it as evidence."""
@@ -145,6 +157,8 @@ class End(Struct, frozen=True):
         books.put(changed, row)
         if event is Event.DOUBT:
             doubted(books, changed)
+        if self.checkpoint is not None:
+            runs.keep_state(books, call.tenant, *self.checkpoint)
         return changed
 
     def _late(self) -> Evidence:

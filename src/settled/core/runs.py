@@ -1,4 +1,7 @@
-"""Entering a run: a new entry fences the older one out and answers from what it did."""
+"""Runs: entering and leaving one. A new entry fences the older one out and answers from what it did.
+
+One entry is at work at a time: it holds the run by a lease, as an owner holds a call. ``saga.py`` undoes runs.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,20 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from settled.core.books import RunRecord
+from settled.core.books import RunRecord, RunState
 from settled.core.entry import Entry
 from settled.core.values import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from settled.core.ask import Ask
-    from settled.core.books import Books
-    from settled.core.model import Moment
+    from settled.core.books import Books, Change
+    from settled.core.model import Moment, Owner
+
+UNDONE = frozenset({RunState.COMPENSATED, RunState.PARTLY_COMPENSATED})
+BARRED = UNDONE | {RunState.ROLLING_BACK}
+"""No call of such a run begins any more."""
 
 
 def scope_of_run(tenant: str, run_id: str) -> str:
@@ -23,14 +30,37 @@ def scope_of_run(tenant: str, run_id: str) -> str:
     return f"run:{len(tenant)}:{tenant}:{run_id}"
 
 
-def superseded(books: Books, ask: Ask) -> bool:
-    """Whether the asker's run, or the call that it is made inside of, has a later entry by now."""
+def barred(books: Books, ask: Ask) -> str:
+    """Return why the asker's run, or the call that it is made inside of, lets nothing more begin; empty: it does."""
     if ask.run_id:
         run = books.run(ask.tenant, ask.run_id)
+        if run is not None and run.state in BARRED:
+            return "rolled_back"
         if run is None or run.entry != ask.run_entry:
-            return True
+            return "superseded"
     around = books.by_id(ask.scope.removeprefix("call:")) if ask.scope.startswith("call:") else None
-    return around is not None and ask.entry is not None and len(around.attempts) > ask.entry.no
+    later = around is not None and ask.entry is not None and len(around.attempts) > ask.entry.no
+    return "superseded" if later else ""
+
+
+class Held(Struct, frozen=True):
+    """Another process works on the run, or undoes it."""
+
+    run: RunRecord
+
+
+class Undone(Struct, frozen=True):
+    """The run was, or is being, rolled back: nothing more is done in it."""
+
+    run: RunRecord
+
+
+def held(run: RunRecord, now: Moment, *, dead: str = "") -> bool:
+    """Whether somebody else may be at work on the run; ``dead``: the claim whose owner was seen dead."""
+    if run.owner is None or run.lease is None or run.claim == dead:
+        return False
+    left = now.since(run.lease)
+    return left is not None and left < 0
 
 
 class EnterRun(Struct, frozen=True):
@@ -40,24 +70,64 @@ class EnterRun(Struct, frozen=True):
     tenant: str
     turn: str | None = None
     answered: Sequence[str] = ()
+    claim: str = ""
+    """A fresh nonce: the entry recognises itself when the journal's answer was lost."""
+    owner: Owner | None = None
+    """The process that enters; ``None``: it holds no lease, and waits for nobody's."""
+    lease: float = 30.0
+    """Seconds."""
+    on_error: str = "keep"
+    parent: str = ""
+    parent_entry: int = 0
+    dead: str = ""
+    """The claim of an entry whose process was seen dead: its lease need not be waited out."""
 
-    def apply(self, books: Books, now: Moment) -> Entry:
-        """Return the memory of the new entry."""
-        del now
-        run = books.run(self.tenant, self.run_id) or RunRecord(self.run_id, self.tenant)
+    def apply(self, books: Books, now: Moment) -> Entry | Held | Undone:
+        """Return the memory of the new entry; or who works on the run, or that it is undone."""
+        run = books.run(self.tenant, self.run_id) or RunRecord(self.run_id, self.tenant, begun=now.wall)
+        if self.claim and run.claim == self.claim and run.state is RunState.ACTIVE:
+            return self._memory(books, run, run.entry)  # the answer to this very transition was lost
+        if self.owner is not None and held(run, now, dead=self.dead):
+            return Held(run)
+        outer = books.run(self.tenant, self.parent) if self.parent else None
+        outdated = outer is not None and (outer.state in BARRED or outer.entry != self.parent_entry)
+        if run.state in BARRED or outdated:
+            return Undone(run if outer is None or run.state in BARRED else outer)
         no = run.entry + 1
-        since = run.since if run.turn == self.turn else no
-        entry = Entry(no, self._earlier(books, range(since, no)))
-        books.put_run(replace(run, entry=no, turn=self.turn, since=since))
+        entered = self._entered(run, no, now)
+        memory = self._memory(books, entered, no)
+        books.put_run(entered)
         if self.turn is not None:
             books.put_turn(self.tenant, self.run_id, self.turn, no)
+        return memory
+
+    def _entered(self, run: RunRecord, no: int, now: Moment) -> RunRecord:
+        return replace(
+            run,
+            entry=no,
+            turn=self.turn,
+            since=run.since if run.turn == self.turn else no,
+            state=RunState.ACTIVE,
+            on_error=self.on_error,
+            claim=self.claim,
+            owner=self.owner,
+            lease=None if self.owner is None else now.plus(self.lease),
+            reason="",
+            parent=run.parent if run.entry else self.parent,
+            changed=now.wall,
+        )
+
+    def _memory(self, books: Books, run: RunRecord, no: int) -> Entry:
+        entry = Entry(no, self._earlier(books, range(run.since, no), no))
         for step in self.answered:
             _mark(books, entry, scope_of_run(self.tenant, self.run_id), step)
         return entry
 
-    def _earlier(self, books: Books, just_before: range) -> Sequence[int]:
+    def _earlier(self, books: Books, just_before: range, no: int) -> Sequence[int]:
         """Return the entries of this turn; another turn may have come between (a message that is delivered again)."""
-        return just_before if self.turn is None else books.turn(self.tenant, self.run_id, self.turn)
+        if self.turn is None:
+            return just_before
+        return tuple(entry for entry in books.turn(self.tenant, self.run_id, self.turn) if entry < no)
 
 
 def _mark(books: Books, entry: Entry, scope: str, step: str) -> None:
@@ -65,3 +135,82 @@ def _mark(books: Books, entry: Entry, scope: str, step: str) -> None:
     call = books.by_id(operation_id) if operation_id else None
     if call is not None:
         entry.tell(call)
+
+
+class LeaveRun(Struct, frozen=True):
+    """End an entry: the run is completed, or kept as it is. A later entry's run is left alone."""
+
+    run_id: str
+    tenant: str
+    entry: int
+    state: RunState
+    reason: str = ""
+    changes: Sequence[Change] = ()
+
+    def apply(self, books: Books, now: Moment) -> RunRecord | None:
+        """Return the record as it stands then."""
+        run = books.run(self.tenant, self.run_id)
+        if run is None or run.entry != self.entry or run.state is not RunState.ACTIVE:
+            return run
+        left = replace(run, state=self.state, reason=self.reason, owner=None, lease=None, changed=now.wall)
+        books.put_run(left)
+        if self.changes:
+            books.put_run_state(left, self.changes)
+        return left
+
+
+class RenewRuns(Struct, frozen=True):
+    """Prolong the leases of runs at work here; one that was taken over is left alone."""
+
+    held: Sequence[tuple[str, str, str]]
+    """Tenant, run id, claim."""
+    lease: float
+
+    def apply(self, books: Books, now: Moment) -> tuple[str, ...]:
+        """Return the claims that are lost."""
+        return tuple(
+            claim for tenant, run_id, claim in self.held if not self._renewed(books, now, tenant, run_id, claim)
+        )
+
+    def _renewed(self, books: Books, now: Moment, tenant: str, run_id: str, claim: str) -> bool:
+        run = books.run(tenant, run_id)
+        if run is None or run.claim != claim or run.owner is None:
+            return False
+        books.put_run(replace(run, lease=now.plus(self.lease)))
+        return True
+
+
+class ReadState(Struct, frozen=True):
+    """Read a run's state as the turns that began before an entry left it."""
+
+    run_id: str
+    tenant: str
+    before: int
+
+    def apply(self, books: Books, now: Moment) -> Mapping[str, bytes]:
+        """Return name -> value, encoded."""
+        del now
+        return books.run_state(self.tenant, self.run_id, self.before)
+
+
+class SaveState(Struct, frozen=True):
+    """Keep what changed of a run's state, apart from any call."""
+
+    run_id: str
+    tenant: str
+    entry: int
+    changes: Sequence[Change]
+
+    def apply(self, books: Books, now: Moment) -> bool:
+        """Return whether it was kept: a later entry's state is not overwritten."""
+        del now
+        return keep_state(books, self.tenant, self.run_id, self.entry, self.changes)
+
+
+def keep_state(books: Books, tenant: str, run_id: str, entry: int, changes: Sequence[Change]) -> bool:
+    """Keep what changed in an entry, unless a later one has begun."""
+    run = books.run(tenant, run_id)
+    if run is None or run.entry != entry:
+        return False
+    books.put_run_state(run, changes)
+    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from settled.core.answer import STATUS_OF, Answer, by_itself, from_record, rejected, with_value
 from settled.core.ask import Superseded
@@ -31,7 +31,7 @@ from settled.core.late import Evidence
 from settled.core.model import Effect, Fault, FaultClass
 from settled.core.model import Evidence as Proof
 from settled.core.outcome import NEVER_SENT, TooLate, read
-from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, FencedOut
+from settled.core.progress import Begin, BudgetSpent, Charge, Checkpoint, Close, End, FencedOut
 from settled.core.retry import Again, Stop, Tries, plan, why
 from settled.core.settle import PROBE_LIMIT, settle
 from settled.core.states import State
@@ -42,10 +42,22 @@ from settled.errors import JournalError
 if TYPE_CHECKING:
     from settled.core.answer import Status
     from settled.core.ask import Ask
+    from settled.core.books import Change
     from settled.core.call import Call
     from settled.core.commands import Flow
     from settled.core.outcome import Clean
     from settled.core.policy import Limits, Policy
+
+
+class RunState(Protocol):
+    """What a run remembers beside its calls."""
+
+    def changes(self) -> tuple[Change, ...]:
+        """Return what has changed since it was last saved. Never raises."""
+
+    def kept(self, changes: tuple[Change, ...]) -> None:
+        """These changes are on record."""
+
 
 LEAST_TIME = 0.001
 """Seconds: no attempt starts with less than this left."""
@@ -60,6 +72,8 @@ class Series(Wire):
     late = False
     """The intent took longer than the lease: the next attempt must not be sent."""
     last: Returned | Raised | None = None
+    state: RunState | None = None
+    """The state of the asker's run, saved with each end."""
 
     def __init__(
         self,
@@ -175,6 +189,7 @@ class Series(Wire):
             go_on=isinstance(step, Again),
             reason=why(fault, step),
             park=step.park if isinstance(step, Stop) else None,
+            checkpoint=self._checkpoint(),
         )
         try:
             reply = yield from self.transact(end)
@@ -183,7 +198,16 @@ class Series(Wire):
             return self._unwritten(call, fault)
         if isinstance(reply, FencedOut):
             return from_record(reply.call) if reply.call else self._unwritten(call, fault)
+        if self.state is not None and end.checkpoint is not None:
+            self.state.kept(end.checkpoint.changes)
         return reply
+
+    def _checkpoint(self) -> Checkpoint | None:
+        """What has changed of the run's state since it was last saved."""
+        if self.state is None or self.ask is None:
+            return None
+        changes = self.state.changes()
+        return Checkpoint(self.ask.run_id, self.ask.run_entry, changes) if changes else None
 
     def _closed(self, ask: Ask, call: Call, fault: Fault | None, step: Again | Stop) -> Flow[Answer]:
         """The series has ended by its own record; what is in doubt is settled while the asker waits."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from settled.core.books import Books
     from settled.core.model import Attempt, Moment, Terms
 
-Verdict = Literal["happened", "did_not_happen", "hold"]
+Verdict = Literal["happened", "did_not_happen", "hold", "undone"]
 
 
 def orphaned(books: Books, call: Call, now: Moment, *, dead: bool = False) -> Call:
@@ -128,7 +128,8 @@ class Refused(Struct, frozen=True):
 class Resolve(Struct, frozen=True):
     """A person's verdict on an unknown call, under an optimistic lock (``epoch``).
 
-    On a settled call that is disputed, ``hold`` says that somebody has seen why.
+    On a settled call that is disputed, ``hold`` says that somebody has seen why. On a step of a run that could not be
+    undone, ``undone`` says that somebody has done it by hand, ``hold`` that it is to stay.
     """
 
     operation_id: str
@@ -150,16 +151,33 @@ class Resolve(Struct, frozen=True):
             return Refused("the call has changed since it was looked at", call)
         if call.state is State.PROCESSING and rules.lease_over(call, now):
             call = orphaned(books, call, now)
+        if call.state is State.COMPENSATING:
+            return self._undoing(books, call, now)
         if call.disputed and call.state is not State.UNKNOWN and self.verdict == "hold":
             return self._seen(books, call, now)
         revised = call.state is State.NOT_DONE and call.asserted and self.verdict == "happened"
         if call.state is not State.UNKNOWN and not revised:
             return Refused(f"the call is {call.state}, not unknown", call)
+        if self.verdict == "undone":
+            return Refused("what is not being undone cannot be said to be undone", call)
         if self.verdict == "did_not_happen":
             return self._absent(books, call, now)
         event = Event.SUCCEED if self.verdict == "happened" else Event.HOLD
         held = self.verdict == "hold"
         return self._decide(books, call, event, now, result=self.result, note=self.note, held=held, asserted=not held)
+
+    def _undoing(self, books: Books, call: Call, now: Moment) -> Call | Refused:
+        """On a step that was not undone: it is, by a person's hand; or it is to stay."""
+        if self.verdict not in ("undone", "hold"):
+            return Refused("the call is being undone: undone or hold", call)
+        if not call.reason:
+            return Refused("its compensation is under way", call)
+        by_hand = self.verdict == "undone"
+        event, detail = Event.UNDONE if by_hand else Event.HOLD, f"{self.verdict} by {self.by}: {self.reason}"
+        more = {"asserted": True, "decided": f"person:{self.by}"} if by_hand else {}
+        changed, row = evolve(call, event, now, detail=detail, held=not by_hand, epoch=call.epoch + 1, **more)
+        books.put(changed, row)
+        return changed
 
     def _absent(self, books: Books, call: Call, now: Moment) -> Call | Refused:
         """Wait until a probe could prove it; a forced verdict is kept apart as asserted."""

@@ -42,8 +42,11 @@ def current_call(command: Invoke, binding: Binding) -> CurrentCall:
     outer = current.get()
     around = (outer.around if outer else frozenset()) | {call.operation_id}
     key = binding.key_for_tool(call.key)
-    wire = wire_of(command, binding)
-    return CurrentCall(key, no, call.operation_id, command.deadline, around=around, entry=entry, wire=wire)
+    wire, terms = wire_of(command, binding), call.terms
+    covered = bool(terms.compensate) or terms.irreversible or (outer is not None and outer.covered)
+    return CurrentCall(
+        key, no, call.operation_id, command.deadline, around=around, entry=entry, wire=wire, covered=covered
+    )
 
 
 def run_here(command: Invoke, binding: Binding, floor: Floor, then: Callable[[], object] | None = None) -> Ended:

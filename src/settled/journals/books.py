@@ -8,10 +8,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from settled.core.books import RunRecord
 from settled.core.call import LogRow
 from settled.core.states import MAY_HAVE_EFFECT, Event, State
-from settled.journals.rows import CHANGING, COLUMNS, call_of, changing, fixed, from_json, spent_text
+from settled.journals.rows import CHANGING, COLUMNS, call_of, changing, fixed, plain
+from settled.journals.runs import RunTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +26,6 @@ _TEXTS: Final = len(COLUMNS) - 3  # the columns before the two payloads and the 
 SELECT_CALL: Final = f"SELECT {_COLUMNS} FROM calls"  # noqa: S608 - made of constants
 SELECT_LOG: Final = "SELECT operation_id, no, at, event, state, epoch, attempt, detail, digest, head FROM log"
 SELECT_HEAD: Final = "SELECT operation_id, no, head FROM log"
-SELECT_RUN: Final = "SELECT run_id, tenant, entry, turn, since, spent, state FROM runs"
 
 BY_ID: Final = f"{SELECT_CALL} WHERE operation_id = ?"
 BY_KEY: Final = f"{SELECT_CALL} WHERE key = ?"
@@ -50,7 +49,6 @@ ADRIFT: Final = (
     f"{SELECT_CALL} INDEXED BY calls_open WHERE state = ? AND state <> 'succeeded' AND tenant = ? "
     "AND (lease_boot <> ? OR lease_mono <= ?)"
 )
-RUN: Final = f"{SELECT_RUN} WHERE tenant = ? AND run_id = ?"
 OWED: Final = "SELECT operation_id FROM owed WHERE tenant = ? AND tool = ? AND fingerprint = ? ORDER BY seq"
 TURN: Final = "SELECT entry FROM turns WHERE tenant = ? AND run_id = ? AND turn = ? ORDER BY entry"
 
@@ -64,11 +62,6 @@ INSERT_LOG: Final = (
 )
 PROLONG: Final = "UPDATE calls SET lease_wall = ?, lease_boot = ?, lease_mono = ? WHERE operation_id = ?"
 PUT_STEP: Final = "INSERT INTO steps (scope, step, operation_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-PUT_RUN: Final = (
-    "INSERT INTO runs (run_id, tenant, entry, turn, since, spent, state) VALUES (?, ?, ?, ?, ?, ?, ?) "
-    "ON CONFLICT (tenant, run_id) DO UPDATE SET entry = excluded.entry, turn = excluded.turn, "
-    "since = excluded.since, spent = excluded.spent, state = excluded.state"
-)
 PUT_OWED: Final = (
     "INSERT INTO owed (tenant, tool, fingerprint, operation_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
@@ -101,7 +94,7 @@ class Look(Protocol):
         """Execute one statement with a value for each ``?``."""
 
 
-class TableBooks(ABC):
+class TableBooks(RunTables, ABC):
     """The look-ups and changes of one transaction."""
 
     @abstractmethod
@@ -161,11 +154,6 @@ class TableBooks(ABC):
         """Return the operation ids of like calls whose outcome is owed, the oldest first."""
         return tuple(plain(operation_id) for (operation_id,) in self.look(OWED, tenant, tool, fingerprint))
 
-    def run(self, tenant: str, run_id: str) -> RunRecord | None:
-        """Return the record of a run."""
-        row = self.look(RUN, tenant, run_id).fetchone()
-        return None if row is None else read_run(row)
-
     def turn(self, tenant: str, run_id: str, turn: str) -> Sequence[int]:
         """Return the entries in which one turn of a run was worked on, in order."""
         return tuple(entry for (entry,) in self.look(TURN, tenant, run_id, turn))
@@ -202,10 +190,6 @@ class TableBooks(ABC):
         """Owe it no longer."""
         self.write(DROP_OWED, call.operation_id)
 
-    def put_run(self, run: RunRecord) -> None:
-        """Keep the record of a run."""
-        self.write(PUT_RUN, run.run_id, run.tenant, run.entry, run.turn, run.since, spent_text(run.spent), run.state)
-
     def put_turn(self, tenant: str, run_id: str, turn: str, entry: int) -> None:
         """Note that a turn of a run is worked on in an entry."""
         self.write(PUT_TURN, tenant, run_id, turn, entry)
@@ -224,22 +208,11 @@ def adrift(
     return statement, state.value, tenant, now.boot, now.mono, *(tools or ()), limit
 
 
-def plain(value: Any) -> Any:
-    """Return the text that was stored, in whichever form."""
-    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
-
-
 def read_call(row: Sequence[Any]) -> Call:
     """Return the call of a row of ``SELECT_CALL``."""
     if bytes in map(type, row[:_TEXTS]) or type(row[-1]) is bytes:
         row = [*map(plain, row[:_TEXTS]), *row[_TEXTS:-1], plain(row[-1])]
     return call_of(row)
-
-
-def read_run(row: Sequence[Any]) -> RunRecord:
-    """Return the run of a row of ``SELECT_RUN``."""
-    run_id, tenant, entry, turn, since, spent, state = map(plain, row)
-    return RunRecord(run_id, tenant, entry, turn, since, from_json(spent), state)
 
 
 def read_log(row: Sequence[Any]) -> LogRow:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.states import State
 from settled.journals.audit import matches
-from settled.journals.books import BY_ID, SELECT_CALL, SELECT_LOG, SELECT_RUN, plain, read_call, read_log, read_run
-from settled.journals.rows import from_json, to_json
+from settled.journals.books import BY_ID, SELECT_CALL, SELECT_LOG, read_call, read_log
+from settled.journals.rows import from_json, plain, to_json
+from settled.journals.runs import RUN, SELECT_RUN, UNDOING, read_run
 from settled.ports import Alert
 
 if TYPE_CHECKING:
@@ -116,6 +117,17 @@ def count(look: Look) -> dict[State, int]:
 def runs(look: Look, limit: int) -> list[RunRecord]:
     """List runs, newest first."""
     return [read_run(row) for row in look.execute(f"{SELECT_RUN} ORDER BY seq DESC LIMIT ?", (limit,))]
+
+
+def run(look: Look, tenant: str, run_id: str) -> RunRecord | None:
+    """Return the record of a run."""
+    row = look.execute(RUN, (tenant, run_id)).fetchone()
+    return None if row is None else read_run(row)
+
+
+def undoing(look: Look, limit: int) -> list[RunRecord]:
+    """Return the runs that are being undone, or are undone in part, the oldest first."""
+    return [read_run(row) for row in look.execute(UNDOING, (limit,))]
 
 
 def alerts(look: Look, limit: int) -> list[Alert]:

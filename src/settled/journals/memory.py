@@ -20,6 +20,7 @@ from settled.journals.audit import (
     off_its_log,
     seal_over,
 )
+from settled.journals.memory_runs import UNDOING, MemoryRuns
 from settled.ports import Alert, CallQuery, Report
 
 if TYPE_CHECKING:
@@ -32,25 +33,21 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class MemoryBooks:
+class MemoryBooks(MemoryRuns):
     """The records in dictionaries; the order of ``calls`` is the order of creation."""
 
     def __init__(self) -> None:
-        self.calls: dict[str, Call] = {}
+        super().__init__()
         self.keys: dict[str, str] = {}
         self.steps: dict[tuple[str, str], str] = {}
         self.likes: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
         self.tools: dict[tuple[str, str], list[str]] = defaultdict(list)
         self.open_calls: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
-        self.run_records: dict[tuple[str, str], RunRecord] = {}
         self.owed_calls: defaultdict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
         self.turns: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
-        self.rows: list[LogRow] = []
         self.outbox: dict[int, Alert] = {}
         self.alert_count = 0
         self.places: dict[str, int] = {}
-        self.undo: list[Callable[[], object]] = []
-        """How to take back what the transition under way has written, last first."""
 
     def keep(self) -> None:
         """End a transition whose writes are to stand."""
@@ -94,9 +91,6 @@ class MemoryBooks:
     def owed(self, tenant: str, tool: str, fingerprint: str) -> Sequence[str]:
         return tuple(self.owed_calls.get((tenant, tool, fingerprint), ()))
 
-    def run(self, tenant: str, run_id: str) -> RunRecord | None:
-        return self.run_records.get((tenant, run_id))
-
     def turn(self, tenant: str, run_id: str, turn: str) -> Sequence[int]:
         return tuple(self.turns.get((tenant, run_id, turn), ()))
 
@@ -116,6 +110,7 @@ class MemoryBooks:
         self.keys[call.key] = call.operation_id
         self.likes[call.scope, call.lane, call.tool, call.identity].append(call.operation_id)
         self.tools[call.scope, call.tool].append(call.operation_id)
+        self.scopes[call.scope].append(call.operation_id)
         self._set(call)
 
     def _set(self, call: Call) -> None:
@@ -131,6 +126,7 @@ class MemoryBooks:
         self.keys.pop(call.key, None)
         self.likes[call.scope, call.lane, call.tool, call.identity].remove(call.operation_id)
         self.tools[call.scope, call.tool].remove(call.operation_id)
+        self.scopes[call.scope].remove(call.operation_id)
         self.open_calls[call.tenant, call.scope, call.tool].pop(call.operation_id, None)
 
     def prolong(self, call: Call) -> None:
@@ -160,12 +156,6 @@ class MemoryBooks:
         if call.operation_id in before:
             self.owed_calls[name] = {op: None for op in before if op != call.operation_id}
             self.undo.append(lambda: self.owed_calls.update({name: before}))
-
-    def put_run(self, run: RunRecord) -> None:
-        name = (run.tenant, run.run_id)
-        before = self.run_records.get(name)
-        self.run_records[name] = run
-        self.undo.append(lambda: self.run_records.update({name: before}) if before else self.run_records.pop(name))
 
     def put_turn(self, tenant: str, run_id: str, turn: str, entry: int) -> None:
         entries = self.turns[tenant, run_id, turn]
@@ -237,6 +227,13 @@ class MemoryJournal:
     def runs(self, limit: int = 100) -> list[RunRecord]:
         with self._lock:
             return list(reversed(self.books.run_records.values()))[:limit]
+
+    def run(self, tenant: str, run_id: str) -> RunRecord | None:
+        return self.books.run(tenant, run_id)
+
+    def undoing(self, limit: int = 100) -> list[RunRecord]:
+        with self._lock:
+            return [run for run in self.books.run_records.values() if run.state in UNDOING][:limit]
 
     def alerts(self, limit: int = 100) -> list[Alert]:
         with self._lock:

@@ -304,6 +304,7 @@ def _exchange_of(method: str, target: str, phase: str, status: int | None, heade
 @lru_cache(maxsize=1024)
 def terms_text(terms: Terms) -> str:
     """Return a tool's terms as JSON: the same text for all its calls."""
+    undoing = [terms.compensate, terms.irreversible, terms.waived]
     return to_json(
         [
             terms.effect._value_,
@@ -316,6 +317,7 @@ def terms_text(terms: Terms) -> str:
             terms.remote_errors,
             terms.retention,
             terms.probed,
+            *(undoing if any(undoing) else ()),
         ]
     )
 
@@ -330,3 +332,8 @@ def terms_of(text: str) -> Terms:
 def spent_text(spent: Mapping[str, int]) -> str:
     """Return a run's retries by tool as JSON."""
     return to_json(dict(spent))
+
+
+def plain(value: Any) -> Any:
+    """Return the text that was stored, in whichever form."""
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value

@@ -102,6 +102,16 @@ class StoredJournal(ABC):
         with self._reading() as look:
             return lists.runs(look, limit)
 
+    def run(self, tenant: str, run_id: str) -> RunRecord | None:
+        """Return the record of a run."""
+        with self._reading() as look:
+            return lists.run(look, tenant, run_id)
+
+    def undoing(self, limit: int = 100) -> Sequence[RunRecord]:
+        """Return the runs that are being undone, or are undone in part, the oldest first."""
+        with self._reading() as look:
+            return lists.undoing(look, limit)
+
     def head(self) -> str:
         """Return the newest seal."""
         with self._reading() as look:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from settled.core.states import Event
 from settled.journals.audit import broken_chains, broken_seals, missing_head, off_its_log
-from settled.journals.books import BY_ID, SELECT_LOG, plain, read_call, read_log
+from settled.journals.books import BY_ID, SELECT_LOG, read_call, read_log
+from settled.journals.rows import plain
 from settled.ports import Report
 
 if TYPE_CHECKING:

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from settled.core.claim import Reserve
+from settled.core.entry import Entry
 from settled.core.progress import Charge
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.values import replace
 from settled.errors import JournalError
-from settled.testing.asking import TENANT, Place, Spot, Told, call, make_ask
+from settled.testing.asking import Place, Spot, Told, call, make_ask
 from settled.testing.driver import transact
 from settled.testing.loop import Until
 from settled.testing.mind import Mind
-from settled.testing.plans import Intent, Message, Plan, Words, grouped, in_words, make_plan, planned_anew
+from settled.testing.plans import TENANT, Intent, Message, Plan, Words, grouped, in_words, make_plan, planned_anew
 
 if TYPE_CHECKING:
     from settled.core.answer import Answer
@@ -118,7 +119,7 @@ class Errand:
             entry = yield from transact(process, enter)
         except JournalError:
             return
-        if number != self.serial:
+        if number != self.serial or not isinstance(entry, Entry):
             return
         self.said.clear()
         mind, messages = self._replan()

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from settled.core.budget import RetryBudget
 from settled.core.claim import Claim, Reserve
+from settled.core.entry import Entry
 from settled.core.expiry import Expire
 from settled.core.late import Evidence
 from settled.core.model import Fault, KeyKind, Terms
@@ -29,6 +30,7 @@ from settled.core.values import replace
 from settled.journals.memory import MemoryJournal
 from settled.journals.prune import prune
 from settled.ports import CallQuery
+from settled.testing.agreement_runs import RunRules
 from settled.testing.draws import FAULTS, FLAGS, QUERIES, RESULTS, RUNS, SECONDS, TENANTS, TERMS, TEXTS, THEN, WORDS
 from settled.testing.records import AWKWARD, LOST, OTHER, OWNER, REFUSED, FakeClock, Raising, make_ask
 
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from settled.core.ask import Ask
     from settled.core.books import Transition
     from settled.core.call import Call
-    from settled.core.entry import Entry
     from settled.ports import Journal
 
 _has_calls = precondition(lambda self: bool(self.known))
@@ -46,7 +47,7 @@ _has_asks = precondition(lambda self: bool(self.asks))
 _in_run = precondition(lambda self: bool(self.entries))
 
 
-class Agreement(RuleBasedStateMachine):
+class Agreement(RunRules, RuleBasedStateMachine):
     """The machine. Only what is visible through the port is compared."""
 
     def __init__(self) -> None:
@@ -57,6 +58,7 @@ class Agreement(RuleBasedStateMachine):
         self.entries: dict[tuple[str, str], tuple[Entry, Entry]] = {}
         self.asks: list[tuple[Ask, Ask]] = []
         self.known: list[str] = []
+        self.rollbacks = []
         self.seen: Counter[str] = Counter()
         """How often each kind of answer was compared, for a test to look at what was reached."""
 
@@ -116,6 +118,7 @@ class Agreement(RuleBasedStateMachine):
             assert list(self.journal.log(operation_id)) == self.model.log(operation_id)
             assert self.journal.get(operation_id) == self.model.get(operation_id)
         assert list(self.journal.runs()) == self.model.runs()
+        assert list(self.journal.undoing()) == self.model.undoing()
         assert list(self.journal.alerts()) == self.model.alerts()
         assert self.journal.verify().problems == self.model.verify().problems == []
 
@@ -161,8 +164,10 @@ class Agreement(RuleBasedStateMachine):
     )
     def enter_run(self, tenant: str, run: str, turn: str | None, steps: list[str]) -> None:
         """Each journal has its own entry, since claims note in it what was told."""
-        entry = EnterRun(run, tenant, turn, tuple(steps))
-        self.entries[tenant, run] = self.both(entry, entry)
+        enter = EnterRun(run, tenant, turn, tuple(steps))
+        ours, theirs = self.both(enter, enter)
+        if isinstance(ours, Entry):  # else it was rolled back
+            self.entries[tenant, run] = ours, theirs
 
     @rule(
         tenant=TENANTS,

@@ -12,6 +12,7 @@ from settled.core.policy import Limits
 from settled.errors import JournalError
 from settled.testing.driver import Hand, drive
 from settled.testing.loop import Until
+from settled.testing.plans import TENANT
 
 if TYPE_CHECKING:
     from settled.core.answer import Answer
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from settled.testing.loop import Steps
     from settled.testing.plans import Intent, Words
     from settled.testing.workers import Process
-
-TENANT = "t"
 
 
 class Place(NamedTuple):
@@ -101,7 +100,7 @@ def call(process: Process, intent: Intent, ask: Ask, charge: Charge | None = Non
     deadline = None if within is None else sim.loop.now + within
     limits = Limits(deadline=deadline, wait=sim.dice.choice((0.0, 5.0, 40.0)))
     life = Life(ask, intent.tool.policy, limits, sim.loop.now, budget=charge)
-    task = sim.loop.start(_driven(process, intent, life), process)
+    task = sim.loop.start(driven(process, intent, life), process)
     leaves = sim.dice.random() < sim.profile.cancel and not process.steady
     patience = sim.dice.uniform(0.0, 12.0) if leaves else None
     yield Until(task.done, patience)
@@ -117,7 +116,8 @@ def call(process: Process, intent: Intent, ask: Ask, charge: Charge | None = Non
     return None
 
 
-def _driven(process: Process, intent: Intent, life: Life) -> Steps[Answer | None]:
+def driven(process: Process, intent: Intent, life: Life) -> Steps[Answer | None]:
+    """Drive one life to its answer; ``None``: the journal failed before."""
     hand = Hand(process, intent.tool, intent.intention, life)
     process.calls += 1
     try:

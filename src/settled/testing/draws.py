@@ -38,6 +38,9 @@ TERMS = st.builds(
     remote_retention=st.none() | st.just(60.0),
     remote_errors=st.sampled_from(["", "stored"]),
     retention=st.sampled_from([None, 0.0, 50.0]),
+    compensate=st.sampled_from(["", "refund"]),
+    irreversible=st.sampled_from([False, False, True]),
+    waived=st.booleans(),
 )
 FLAGS = st.fixed_dictionaries(
     {

@@ -11,6 +11,7 @@ from settled.core.model import Effect as Kind
 from settled.core.model import Evidence, Fault
 from settled.core.states import FINAL, TABLE, State
 from settled.core.values import replace
+from settled.testing.saga_oracle import SagaOracle
 from settled.testing.tools import TOOLS
 
 if TYPE_CHECKING:
@@ -79,8 +80,12 @@ class Oracle:
     """Call and attempt that its caller left before it had sent: only the transport could have told."""
     dead: set[int] = field(default_factory=set)
     """Processes that died: nobody can ask them whether they had sent."""
+    sagas: SagaOracle = field(init=False)
     story: list[str] | None = None
     """What happened, line by line, if it is to be told."""
+
+    def __post_init__(self) -> None:
+        self.sagas = SagaOracle(self)
 
     def note(self, *what: object) -> None:
         """Add a line to the story."""
@@ -188,6 +193,7 @@ class Oracle:
             self.object_to(f"I2 {op}: disputed ({before.state if before else None})")
         if before is None or before.state is not after.state:
             self._new_state(after)
+        self.sagas.committed(after, row)
 
     def _still_final(self, before: Call, after: Call) -> None:
         if after.state is not before.state and after.state not in LEGAL_AFTER_FINAL:
@@ -255,6 +261,7 @@ class Oracle:
         self._no_lies()
         self._no_losses()
         self._on_record(journal)
+        self.sagas.judge(journal)
 
     def _no_duplicates(self) -> None:
         for key, effects in self.world.by_key.items():
@@ -280,7 +287,8 @@ class Oracle:
         for effect in self.world.effects:
             call = self.known.get(effect.operation_id)  # a forgotten one, too
             state = call.state if call else None
-            kept = state in (State.SUCCEEDED, State.UNKNOWN, State.EXPIRED)
+            undone = state in (State.COMPENSATING, State.COMPENSATED)  # rollbacks are judged by themselves
+            kept = undone or state in (State.SUCCEEDED, State.UNKNOWN, State.EXPIRED)
             fine = kept or effect.operation_id in self.asserted
             if not fine:
                 self.object_to(f"I3 {effect.operation_id} ({effect.tool}): happened, but stands as {state}")
@@ -347,6 +355,8 @@ class Oracle:
         if call.held:
             return False
         effect, tool = call.terms.effect, TOOLS[call.tool]
+        if self.sagas.is_barred(call):
+            return call.terms.probed  # to ask again would be to make it
         in_time = tool.service == "store" and (call.terms.remote_retention or 0.0) > LONG
         return effect in (Kind.READ, Kind.IDEMPOTENT) or call.terms.probed or in_time
 

@@ -13,6 +13,7 @@ from settled.errors import JournalError
 from settled.ports import CallQuery
 from settled.testing.driver import Hand, drive, transact
 from settled.testing.tools import TOOLS
+from settled.testing.trips import carry_on
 
 if TYPE_CHECKING:
     from settled.core.call import Call
@@ -46,6 +47,8 @@ def now_and_then(sim: Simulation) -> Steps[None]:
         yield sim.dice.uniform(10.0, 120.0)
         process = sim.some_process()
         sim.loop.start(reconcile(process), process)
+        if sim.profile.trips:
+            sim.loop.start(carry_on(process), process)
 
 
 def person(sim: Simulation) -> Steps[None]:

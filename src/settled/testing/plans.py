@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from settled.testing.world import Intention
 
+TENANT = "t"
 VARIATIONS = ("same", "resume", "resample", "content", "identity", "order", "more", "fewer", "group")
 
 

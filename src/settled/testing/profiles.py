@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from settled.core.budget import RetryBudget
 from settled.testing.plans import VARIATIONS
-from settled.testing.tools import TOOLS
+from settled.testing.tools import TOOLS, UNDOABLE, UNDOING
 
 SHORT_LIVED = ("ping", "page")
 """Their records expire within a world; a run that goes on after that has been told so and knows no more."""
-LASTING = tuple(name for name, tool in TOOLS.items() if name not in SHORT_LIVED and tool.service != "rows")
+_APART = (*SHORT_LIVED, *UNDOABLE, *UNDOING)
+LASTING = tuple(name for name, tool in TOOLS.items() if name not in _APART and tool.service != "rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,10 @@ class Profile:
     reconcilers: int = 1
     errands: int = 2
     loners: int = 2
+    trips: int = 0
+    """Runs that are undone when they fail."""
+    missing: float = 0.0
+    """How often the process that rolls back does not know the tool that undoes a step."""
     workers: int = 2
     models: float = 0.5
     variations: tuple[str, ...] = VARIATIONS
@@ -88,6 +93,22 @@ PROFILES = {
             budgets=_BUDGETS,
             deadlines=(None, None, 20.0),
             workers=3,
+        ),
+        Profile("sagas", trips=4, errands=0, loners=0, workers=3),
+        Profile("undoing", trips=4, errands=0, loners=0, crash=0.012, workers=3, reconcilers=2, missing=0.1),
+        Profile(
+            *("undoing in a storm", "storm"),
+            trips=3,
+            errands=0,
+            loners=0,
+            crash=0.004,
+            pause=0.004,
+            journal_faults=0.03,
+            outages=1,
+            spaces=("host", "box"),
+            people=1,
+            workers=3,
+            reconcilers=2,
         ),
     )
 }

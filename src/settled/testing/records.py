@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from settled.core.ask import Ask, Begun
 from settled.core.call import Call
 from settled.core.claim import Claim
+from settled.core.entry import Entry
 from settled.core.model import Evidence as Proof
 from settled.core.model import Fault, FaultClass, KeyKind, Moment, Owner, Terms
 from settled.core.progress import End
-from settled.core.runs import scope_of_run
+from settled.core.runs import EnterRun, scope_of_run
 from settled.core.settling import Adopt
 from settled.ports import CallQuery
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from settled.core.books import Books
-    from settled.core.entry import Entry
     from settled.core.states import State
     from settled.ports import Journal
 
@@ -129,6 +129,13 @@ def stands(journal: Journal, operation_id: str) -> State | None:
     """Return the state of a call."""
     call = journal.get(operation_id)
     return None if call is None else call.state
+
+
+def entered(journal: Journal, run_id: str, tenant: str = "acme", **options: Any) -> Entry:
+    """Enter a run that is free."""
+    entry = journal.perform(EnterRun(run_id, tenant, **options))
+    assert isinstance(entry, Entry)
+    return entry
 
 
 def scoped(journal: Journal, run_id: str, entry: Entry, **changes: Any) -> Ask:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from settled.core.books import Transition
+    from settled.core.books import RunRecord, Transition
     from settled.core.call import Call, LogRow
     from settled.core.model import Moment
     from settled.testing.loop import Loop
@@ -27,11 +27,17 @@ class WatchedBooks(MemoryBooks):
         super().__init__()
         self.changes: list[tuple[Call | None, Call, LogRow]] = []
         self.prolonged: Callable[[Call], None] = lambda _call: None
+        self.run_changes: list[RunRecord] = []
 
     def put(self, call: Call, row: LogRow) -> None:
         """Keep a change, and note it."""
         self.changes.append((self.calls.get(call.operation_id), call, row))
         super().put(call, row)
+
+    def put_run(self, run: RunRecord) -> None:
+        """Keep the record of a run, and note it."""
+        self.run_changes.append(run)
+        super().put_run(run)
 
     def prolong(self, call: Call) -> None:
         """Keep a longer lease, and note it."""
@@ -48,6 +54,7 @@ class ShakyJournal(MemoryJournal):
         self.loop, self.dice, self.fault_rate = loop, dice, fault_rate
         self.down_until = 0.0
         self.watch: Callable[[Call | None, Call, LogRow], None] = lambda _before, _after, _row: None
+        self.watch_run: Callable[[RunRecord], None] = lambda _run: None
 
     @property
     def is_down(self) -> bool:
@@ -64,7 +71,10 @@ class ShakyJournal(MemoryJournal):
         reply = super().perform(transition)
         for change in self.books.changes:
             self.watch(*change)
+        for run in self.books.run_changes:
+            self.watch_run(run)
         self.books.changes.clear()
+        self.books.run_changes.clear()
         if draw < self.fault_rate:
             raise JournalError("committed, but the answer was lost")
         return reply
@@ -74,4 +84,5 @@ class ShakyJournal(MemoryJournal):
         transition.apply(self.books, self.now())
         self.books.take_back()
         self.books.changes.clear()
+        self.books.run_changes.clear()
         raise JournalError("rolled back")

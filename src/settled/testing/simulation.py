@@ -14,8 +14,10 @@ from settled.testing.oracle import Oracle
 from settled.testing.people import QUERY, now_and_then, person, reconcile
 from settled.testing.plans import Intent, Words
 from settled.testing.profiles import SHORT_LIVED
+from settled.testing.saga_oracle import is_of_a_run
 from settled.testing.shaky import ShakyJournal
 from settled.testing.tools import TOOLS
+from settled.testing.trips import Trip, carry_on, operator
 from settled.testing.workers import Process
 from settled.testing.world import World
 
@@ -43,6 +45,7 @@ class Simulation:
         self.world.note = self.oracle.note
         self.journal = ShakyJournal(self.clock, self.loop, self.dice, profile.journal_faults)
         self.journal.watch = self.oracle.committed
+        self.journal.watch_run = self.oracle.sagas.run_changed
         self.journal.books.prolonged = self.oracle.leased
         self.oracle.lives = self.lives
         self.spill: list[Evidence] = []
@@ -52,6 +55,9 @@ class Simulation:
         self._minted = 0
         self.errands = [self._errand(i) for i in range(profile.errands)]
         self.loners = [self._loner(i) for i in range(profile.loners)]
+        self.trips = [Trip(self, f"trip{i}") for i in range(profile.trips)]
+        for trip in self.trips:
+            trip.plan()
 
     # --- what all use ----------------------------------------------------------------------
 
@@ -155,6 +161,11 @@ class Simulation:
         askers: list[Errand | Loner] = [*self.errands, *self.loners]
         for one in askers:
             start(one.supervise(), self.outside, self.dice.uniform(0.0, 5.0))
+        for trip in self.trips:
+            for _ in range(self.dice.choice((1, 1, 2))):  # now and then two workers
+                start(trip.supervise(), self.outside, self.dice.uniform(0.0, 5.0))
+        if self.trips:
+            start(operator(self), self.outside)
         for _ in range(profile.people):
             start(person(self), self.outside)
         for _ in range(profile.reconcilers):
@@ -191,8 +202,25 @@ class Simulation:
     def _tidy(self, janitor: Process) -> Steps[None]:
         yield self.profile.lease  # the keeper brings spilled evidence back
         yield from reconcile(janitor, patience=60.0)
+        yield from self._tidy_calls(janitor)
+        if self.trips:
+            for _ in range(3):
+                yield from carry_on(janitor)
+                yield from reconcile(janitor, patience=60.0)
+                yield from self._tidy_calls(janitor)
+            yield from carry_on(janitor)
+
+    def _tidy_calls(self, janitor: Process) -> Steps[None]:
         for known in self.journal.find(QUERY):
+            if is_of_a_run(known):
+                continue
             who, _, what = known.arguments.decode().partition("|")
             intent = Intent(TOOLS[known.tool], *(self.truth_of(known) or ("", who, what))[1:])
-            ask = make_ask(janitor, intent, Words(who, what), Place(), key=known.key)
+            ask = make_ask(
+                janitor,
+                intent,
+                Words(who, what),
+                Place(known.scope if known.scope.startswith("undo:") else ""),
+                key=known.key,
+            )
             yield from call(janitor, intent, ask)

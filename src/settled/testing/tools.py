@@ -108,4 +108,26 @@ _ALL = (
     _tool("book", Effect.TRANSACTIONAL, service="rows", timeout=None, threaded=True),
     _tool("page", probe=True, lifetime=20.0, retention=60.0),
 )
-TOOLS = {tool.name: tool for tool in _ALL}
+_UNDOABLE = (
+    _tool("reserve", probe=True, lifetime=15.0, compensate="release"),
+    _tool("lend", lifetime=20.0, compensate="reclaim"),
+    _tool(
+        *("fund", Effect.DEDUPLICATED),
+        service="store",
+        probe=True,
+        remote_retention=86_400.0,
+        lifetime=20.0,
+        compensate="unfund",
+    ),
+    _tool("engrave", probe=True, lifetime=10.0, irreversible=True),
+    _tool("chat", lifetime=10.0, waived=True),
+)
+_UNDOING = (
+    _tool("release", Effect.IDEMPOTENT, lifetime=15.0),
+    _tool("reclaim", probe=True, lifetime=15.0),
+    _tool("unfund", lifetime=20.0),
+)
+UNDOABLE = tuple(tool.name for tool in _UNDOABLE)
+"""What runs that may be undone use; and the tools that undo them."""
+UNDOING = tuple(tool.name for tool in _UNDOING)
+TOOLS = {tool.name: tool for tool in (*_ALL, *_UNDOABLE, *_UNDOING)}

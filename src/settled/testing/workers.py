@@ -8,9 +8,11 @@ from settled.core.breaker import Breaker
 from settled.core.budget import Pool
 from settled.core.model import Owner
 from settled.core.progress import Renew
+from settled.core.runs import RenewRuns
 from settled.errors import JournalError
 from settled.testing.driver import transact
 from settled.testing.loop import Gate, Host
+from settled.testing.plans import TENANT
 
 if TYPE_CHECKING:
     from settled.core.late import Evidence
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 class Process(Host):
     """One process: an owner of calls, with its keeper."""
 
-    __slots__ = ("_breakers", "_gates", "_pools", "calls", "held", "here", "owner", "sim", "slowness", "steady")
+    __slots__ = ("_breakers", "_gates", "_pools", "calls", "held", "here", "owner", "runs", "sim", "slowness", "steady")
 
     def __init__(self, sim: Simulation, pid: int, space: str = "host") -> None:
         super().__init__()
@@ -33,6 +35,8 @@ class Process(Host):
         self.calls = 0
         self.here: dict[str, int] = {}
         self.held: dict[str, tuple[int, float | None]] = {}
+        self.runs: dict[str, str] = {}
+        """Claim -> the run that is worked on, or undone, here."""
         self._gates: dict[str, Gate] = {}
         self._breakers: dict[str, Breaker] = {}
         self._pools: dict[str, Pool] = {}
@@ -105,6 +109,8 @@ class Process(Host):
             claims = [(op, epoch, lease if until is None else min(lease, until - now)) for op, epoch, until in held]
             if claims:
                 yield from self._renew(claims)
+            if self.runs:
+                yield from self._renew_runs(lease)
             if self.sim.spill:
                 yield from self._bring_back(self.sim.spill[0])
 
@@ -117,6 +123,16 @@ class Process(Host):
         if evidence in self.sim.spill:
             self.sim.spill.remove(evidence)
         self.wake(evidence.operation_id)
+
+    def _renew_runs(self, lease: float) -> Steps[None]:
+        try:
+            lost = yield from transact(
+                self, RenewRuns([(TENANT, run, claim) for claim, run in self.runs.items()], lease)
+            )
+        except JournalError:
+            return
+        for claim in lost:
+            self.runs.pop(claim, None)
 
     def _renew(self, claims: list[tuple[str, int, float]]) -> Steps[None]:
         try:

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from settled.core.runs import scope_of_run
 from settled.core.states import State
-from settled.journals.books import BY_ID, BY_KEY, BY_STEP, LAST_N, RUN, TableBooks, adrift, log_values, read_call
+from settled.journals.books import BY_ID, BY_KEY, BY_STEP, LAST_N, TableBooks, adrift, log_values, read_call
 from settled.journals.postgres.locks import channel_of, number_of, waiting_for
 from settled.journals.postgres.statements import INSERT, PREFETCH, PROLONG, TRY_LOCK, UPDATE
 from settled.journals.postgres.trouble import Conflict
 from settled.journals.rows import changing, fixed
+from settled.journals.runs import RUN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from settled.core.books import RunRecord
+    from settled.core.books import RunRecord, Step
     from settled.core.call import Call, LogRow
     from settled.core.model import Moment
     from settled.journals.postgres.line import Answer, Line
@@ -273,3 +274,23 @@ class PostgresBooks(TableBooks):
         """Return the entries in which one turn of a run was worked on, in order."""
         self._hold(f"scope {scope_of_run(tenant, run_id)}")
         return super().turn(tenant, run_id, turn)
+
+    def begun_in(self, scope: str) -> Sequence[Step]:
+        """Return the calls made in a scope, in the order in which they were begun."""
+        self._hold(f"scope {scope}")
+        return super().begun_in(scope)
+
+    def in_doubt(self, scope: str) -> Sequence[Call]:
+        """Return the calls of a scope, of whatever tool, whose outcome is open."""
+        self._hold(f"scope {scope}")
+        return super().in_doubt(scope)
+
+    def runs_within(self, tenant: str, run_id: str) -> Sequence[RunRecord]:
+        """Return the runs that were entered first inside of this one."""
+        self._hold(f"scope {scope_of_run(tenant, run_id)}")
+        return super().runs_within(tenant, run_id)
+
+    def run_state(self, tenant: str, run_id: str, before: int) -> Mapping[str, bytes]:
+        """Return the run's state as the turns that began before entry ``before`` left it."""
+        self._hold(f"scope {scope_of_run(tenant, run_id)}")
+        return super().run_state(tenant, run_id, before)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from settled.core.model import KeyKind
 from settled.core.runs import scope_of_run
-from settled.journals.books import ALIKE, BY_STEP, LAST_N, MADE, RUN
+from settled.journals.books import ALIKE, BY_STEP, LAST_N, MADE
+from settled.journals.runs import RUN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -141,6 +141,22 @@ STEPS: tuple[Step, ...] = (
             f"CREATE TABLE agreed (name {_TEXT} PRIMARY KEY, changes bigint NOT NULL, text {_TEXT})",
         ),
     ),
+    Step(
+        3,
+        additive=True,
+        statements=(
+            f"ALTER TABLE runs ADD COLUMN body {_TEXT} DEFAULT ''",
+            "CREATE INDEX runs_undoing ON runs (seq) WHERE state IN ('rolling_back', 'partly_compensated')",
+            (
+                f"CREATE TABLE inner_runs (tenant {_TEXT}, parent {_TEXT}, run_id {_TEXT}, "
+                "PRIMARY KEY (tenant, parent, run_id))"
+            ),
+            (
+                f"CREATE TABLE run_states (tenant {_TEXT}, run_id {_TEXT}, name {_TEXT}, since bigint NOT NULL, "
+                "serial bigint NOT NULL, value bytea, PRIMARY KEY (tenant, run_id, name, since))"
+            ),
+        ),
+    ),
 )
 """Every step there ever was, oldest first."""
 

@@ -147,6 +147,23 @@ STEPS: tuple[Step, ...] = (
             "CREATE TABLE agreed (name TEXT PRIMARY KEY, changes INTEGER NOT NULL, text TEXT NOT NULL) WITHOUT ROWID",
         ),
     ),
+    Step(
+        4,
+        additive=True,
+        statements=(
+            "ALTER TABLE runs ADD COLUMN body TEXT NOT NULL DEFAULT ''",
+            "CREATE INDEX runs_undoing ON runs (seq) WHERE state IN ('rolling_back', 'partly_compensated')",
+            (
+                "CREATE TABLE inner_runs (tenant TEXT NOT NULL, parent TEXT NOT NULL, run_id TEXT NOT NULL, "
+                "PRIMARY KEY (tenant, parent, run_id)) WITHOUT ROWID"
+            ),
+            (
+                "CREATE TABLE run_states (tenant TEXT NOT NULL, run_id TEXT NOT NULL, name TEXT NOT NULL, "
+                "since INTEGER NOT NULL, serial INTEGER NOT NULL, value BLOB, "
+                "PRIMARY KEY (tenant, run_id, name, since))"
+            ),
+        ),
+    ),
 )
 """Every step there ever was, oldest first."""
 

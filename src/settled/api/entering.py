@@ -1,0 +1,161 @@
+"""Entering a run: wait for whoever works on it, see who is dead, and leave alone what was rolled back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from settled import host
+from settled.api import secrets
+from settled.api.undoing import demand_undoing, name_of
+from settled.core.runs import EnterRun, Held, Undone
+from settled.core.values import replace
+from settled.errors import DeclarationError, RunInProgress, RunUndone
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from settled.api.guard import Guard
+    from settled.api.run import Run
+    from settled.core.books import RunRecord
+    from settled.core.entry import Entry
+
+PAUSES = (0.02, 1.0)
+"""Seconds between looks at a run that another process works on."""
+LONGEST_REASON = 500
+"""Characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saga:
+    """How a run is entered, and what becomes of it when it fails. Times are seconds."""
+
+    on_error: str = "keep"
+    tools: frozenset[str] | None = None
+    wait: float = 5.0
+    undo_within: float = 30.0
+    take_over: bool = False
+
+    def __post_init__(self) -> None:
+        if self.on_error not in ("keep", "compensate"):
+            raise DeclarationError(f"on_error={self.on_error!r} is neither 'keep' nor 'compensate'")
+        if self.wait < 0 or self.undo_within < 0:
+            raise DeclarationError("wait and undo_within are seconds from 0 on")
+
+    def check(self, guard: Guard) -> None:
+        """Refuse a run to be undone whose tools do not say how. Raises ``DeclarationError`` before any effect."""
+        unknown = sorted((self.tools or frozenset()) - guard.tools.keys())
+        if unknown:
+            raise DeclarationError(f"tools names {unknown[0]!r}, which this guard has not")
+        if self.on_error != "compensate":
+            return
+        undoing = {name_of(tool.checked.options.compensate) for tool in guard.tools.values()}
+        for name, tool in guard.tools.items():
+            if name in self.tools if self.tools is not None else name not in undoing:
+                demand_undoing(tool)
+                _demand_known(guard, name, tool.checked.policy.terms.compensate)
+
+
+def _demand_known(guard: Guard, name: str, compensate: str) -> None:
+    if compensate and compensate not in guard.tools:
+        raise DeclarationError(f"{name} is undone by {compensate!r}, which this guard has not: guard.add({compensate})")
+
+
+def reason_of(error: BaseException) -> str:
+    """Return in a line, without secrets, why a run ended."""
+    said = str(error)
+    return secrets.clean(f"{type(error).__name__}: {said}" if said else type(error).__name__)[:LONGEST_REASON]
+
+
+class Entering:
+    """One entering of one run, sync or async: the steps are the same, and only the waiting differs."""
+
+    def __init__(  # noqa: PLR0917 - the fields of one entering, in the order in which they are used
+        self, guard: Guard, saga: Saga, run_id: str, turn: str | None, answered: Sequence[str], outer: Run | None
+    ) -> None:
+        from settled.api.run import sagas  # noqa: PLC0415 - each needs the other
+
+        self.guard, self.saga, self.sagas = guard, saga, sagas()
+        self.claim: str = self.sagas.new_claim()
+        self.transition = EnterRun(
+            run_id,
+            guard.tenant,
+            turn,
+            tuple(answered),
+            self.claim,
+            host.this_process(),
+            guard.lease,
+            saga.on_error,
+            parent=outer.run_id if outer and outer.run_id != run_id else "",
+            parent_entry=outer.entry if outer else 0,
+        )
+
+    def enter(self) -> Entry:
+        """Enter; raises ``RunInProgress`` or ``RunUndone``."""
+        steps, answer = self._steps(), None
+        while True:
+            try:
+                wanted = steps.send(answer)
+            except StopIteration as stop:
+                return self._memory(stop.value)
+            if isinstance(wanted, float):
+                time.sleep(wanted)
+            else:
+                answer = self.guard.journal.perform(wanted)
+
+    async def aenter(self) -> Entry:
+        """Like ``enter``, without blocking the loop."""
+        steps, answer = self._steps(), None
+        while True:
+            try:
+                wanted = steps.send(answer)
+            except StopIteration as stop:
+                return await asyncio.to_thread(self._memory, stop.value)
+            if isinstance(wanted, float):
+                await asyncio.sleep(wanted)
+            else:
+                answer = await self.guard.journal.aperform(wanted)
+
+    def _steps(self) -> Generator[EnterRun | float, Any, Entry | Held | Undone]:
+        """Yield a transition to perform, or seconds to sleep; return how it came out."""
+        until, pause = time.monotonic() + self.saga.wait, PAUSES[0]
+        transition = self.transition
+        while True:
+            reply: Entry | Held | Undone = yield transition
+            if not isinstance(reply, Held):
+                return reply
+            run = reply.run
+            if self.saga.take_over or (run.owner is not None and host.alive(run.owner) is False):
+                transition = replace(transition, dead=run.claim)
+            elif time.monotonic() >= until:
+                return reply
+            else:
+                yield min(pause, max(0.0, until - time.monotonic()))
+                pause = min(PAUSES[1], 2 * pause)
+
+    def _memory(self, reply: Entry | Held | Undone) -> Entry:
+        if isinstance(reply, Held):
+            run = reply.run
+            message = f"another process works on run {run.run_id!r} ({_who(run)}); nothing was done here"
+            raise RunInProgress(run.run_id, str(run.state), message)
+        if isinstance(reply, Undone):
+            run = self._through(reply.run)
+            left = "; what could not be undone stands in the queue" if run.state == "partly_compensated" else ""
+            because = f" ({run.reason})" if run.reason else ""
+            message = f"run {run.run_id!r} was rolled back{because}: it is {run.state}{left}. Nothing was done now"
+            raise RunUndone(run.run_id, str(run.state), message)
+        return reply
+
+    def _through(self, run: RunRecord) -> RunRecord:
+        """See a rollback through that a dead process has left."""
+        if run.state != "rolling_back":
+            return run
+        order = self.sagas.order_for(self.guard, run.run_id, tenant=run.tenant, wait=self.saga.undo_within)
+        ended = self.sagas.roll_back(self.guard, order)
+        return run if ended is None else ended.run if isinstance(ended, Held) else ended
+
+
+def _who(run: RunRecord) -> str:
+    return f"process {run.owner.pid} on {run.owner.host}" if run.owner is not None else "unknown"

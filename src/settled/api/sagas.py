@@ -1,0 +1,281 @@
+"""Rolling runs back: the loops that perform the saga's commands, and whatever is left is gone on with here."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets as dice
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from settled import host
+from settled.api import making
+from settled.api.bound import BoundCall, CallOptions
+from settled.api.queue import Listening
+from settled.api.undoing import NotFilled, arguments_for
+from settled.core.books import RunRecord, RunState
+from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, Woke
+from settled.core.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback, worth_another
+from settled.core.runs import UNDONE, Held
+from settled.core.saga import LookThrough
+from settled.core.settle import settle
+from settled.core.values import replace as changed
+from settled.drivers import aio, sync
+from settled.errors import DeclarationError, JournalError
+
+if TYPE_CHECKING:
+    from settled.api.guard import Guard
+    from settled.api.result import Result
+    from settled.core.call import Call
+    from settled.core.rollback import Rolled
+    from settled.drivers.floor import Binding
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedOn:
+    """What going on with unfinished rollbacks has brought, in runs."""
+
+    compensated: int = 0
+    partly: int = 0
+    """Something of them stands in the queue."""
+    elsewhere: int = 0
+    """Another process is at them."""
+
+    def plus(self, run: RunRecord | Held | None) -> CarriedOn:
+        """Count one run by where it stands now."""
+        if run is None:
+            return self
+        if isinstance(run, Held) or run.state not in UNDONE:
+            return replace(self, elsewhere=self.elsewhere + 1)
+        if run.state is RunState.COMPENSATED:
+            return replace(self, compensated=self.compensated + 1)
+        return replace(self, partly=self.partly + 1)
+
+
+def order_for(
+    guard: Guard, run_id: str, *, tenant: str, reason: str = "", entry: int | None = None, wait: float = 5.0
+) -> Order:
+    """Return the order to roll a run back, in this process's name."""
+    return Order(run_id, tenant, reason, new_claim(), host.this_process(), guard.lease, entry, wait)
+
+
+def new_claim() -> str:
+    """Return a fresh nonce for an entry or a rollback."""
+    return f"run_{dice.token_hex(12)}"
+
+
+def roll_back(guard: Guard, order: Order) -> RunRecord | Held | None:
+    """Roll a run back; return its record, or who else is at it. Raises ``JournalError``."""
+    guard.runs_here.add(order.tenant, order.run_id, order.claim)
+    try:
+        rolled: RunRecord | Held | None = _drive(guard, rollback(order, time.monotonic()))
+        return rolled
+    finally:
+        guard.runs_here.drop(order.claim)
+
+
+async def aroll_back(guard: Guard, order: Order) -> RunRecord | Held | None:
+    """Like ``roll_back``, without blocking the loop."""
+    guard.runs_here.add(order.tenant, order.run_id, order.claim)
+    try:
+        rolled: RunRecord | Held | None = await _adrive(guard, rollback(order, time.monotonic()))
+        return rolled
+    finally:
+        guard.runs_here.drop(order.claim)
+
+
+def carry_on(guard: Guard, *, limit: int = 100, wait: float = 5.0) -> CarriedOn:
+    """Go on with the rollbacks that a dead process has left, and with what has become possible since.
+
+    For a schedule or a worker: it makes compensations, never a call of a run. Raises ``JournalError``.
+    """
+    counts = CarriedOn()
+    for run in unfinished(guard, limit):
+        counts = counts.plus(roll_back(guard, order_for(guard, run.run_id, tenant=run.tenant, wait=wait)))
+    return counts
+
+
+async def acarry_on(guard: Guard, *, limit: int = 100, wait: float = 5.0) -> CarriedOn:
+    """Like ``carry_on``, without blocking the loop."""
+    counts = CarriedOn()
+    for run in await asyncio.to_thread(unfinished, guard, limit):
+        counts = counts.plus(await aroll_back(guard, order_for(guard, run.run_id, tenant=run.tenant, wait=wait)))
+    return counts
+
+
+def unfinished(guard: Guard, limit: int = 100) -> list[RunRecord]:
+    """Return the runs of this guard's tenant whose rollback another try may bring on, the oldest first."""
+    found = [run for run in guard.journal.undoing(limit) if run.tenant == guard.tenant]
+    return [run for run in found if _worth(guard, run)]
+
+
+def _worth(guard: Guard, run: RunRecord) -> bool:
+    if run.state is RunState.ROLLING_BACK and run.owner is not None and host.alive(run.owner) is False:
+        return True
+    seen = guard.journal.perform(LookThrough(run.run_id, run.tenant))
+    steps = [step for step in seen.undo if not isinstance(step, RunRecord)]
+    undoings = {step.operation_id: undoing_of(guard, step) for step in steps}
+    return worth_another(run, seen, undoings, guard.tools, guard.journal.now())
+
+
+def undoing_of(guard: Guard, call: Call) -> Call | None:
+    """Return the record of the call that undoes this one, if there is one."""
+    from settled.ports import CallQuery  # noqa: PLC0415 - only here
+
+    return next(iter(guard.journal.find(CallQuery(scope=f"undo:{call.operation_id}", limit=1))), None)
+
+
+# --- the loops --------------------------------------------------------------------------------
+
+
+def _drive(guard: Guard, flow: Rolled[Any]) -> Any:
+    """Run a rollback to its end in the calling thread."""
+    command = next(flow)
+    try:
+        while True:
+            try:
+                event = _perform(guard, command)
+            except JournalError as error:
+                command = flow.throw(error)
+            else:
+                command = flow.send(event)
+    except StopIteration as stop:
+        return stop.value
+
+
+async def _adrive(guard: Guard, flow: Rolled[Any]) -> Any:
+    """Run a rollback to its end on the loop."""
+    command = next(flow)
+    try:
+        while True:
+            try:
+                event = await _aperform(guard, command)
+            except JournalError as error:
+                command = flow.throw(error)
+            else:
+                command = flow.send(event)
+    except StopIteration as stop:
+        return stop.value
+
+
+def _perform(guard: Guard, command: Any) -> Any:
+    floor = guard.floor
+    match command:
+        case Transact(transition):
+            return Reply(guard.journal.perform(transition), floor.now())
+        case SettleStep(call, seconds):
+            found = _settling(guard, call)
+            if found is not None:
+                call = sync.drive(settle(call, found.policy, seconds), sync.Hand(found, floor))
+            return SettledStep(call, floor.now())
+        case Compensate(call):
+            bound = undoing_call(guard, call)
+            return bound if isinstance(bound, Compensated) else _came_to(guard, bound.call())
+        case AwaitCall() | Sleep():
+            return sync.Hand(_NOBODY, floor).perform(command)
+        case CheckOwners(owners):
+            return Owners(tuple(host.alive(owner) for owner in owners), guard.journal.now(), floor.now())
+        case _:
+            raise TypeError(f"not a command of a rollback: {command!r}")
+
+
+async def _aperform(guard: Guard, command: Any) -> Any:
+    floor = guard.floor
+    match command:
+        case Transact(transition):
+            return Reply(await guard.journal.aperform(transition), floor.now())
+        case SettleStep(call, seconds):
+            found = _settling(guard, call)
+            if found is not None:
+                call = await aio.drive(settle(call, found.policy, seconds), aio.Hand(found, floor))
+            return SettledStep(call, floor.now())
+        case Compensate(call):
+            bound = undoing_call(guard, call)
+            return bound if isinstance(bound, Compensated) else _came_to(guard, await bound.acall())
+        case AwaitCall():
+            return await aio.Hand(_NOBODY, floor).perform(command)
+        case Sleep(seconds):
+            await asyncio.sleep(seconds)
+            return Woke(floor.now())
+        case _:
+            return await asyncio.to_thread(_perform, guard, command)
+
+
+_NOBODY: Any = None
+"""Who waits for a call needs no tool."""
+
+
+def _settling(guard: Guard, call: Call) -> Binding | None:
+    """Return the tool as it is to be asked; ``None`` if this guard has no such tool."""
+    tool = guard.tools.get(call.tool)
+    if tool is None:
+        return None
+    binding = making.make_binding(guard, tool, None)
+    return binding if binding.probe is None else changed(binding, probe=Listening(binding.probe))
+
+
+def undoing_call(guard: Guard, call: Call) -> BoundCall[Any] | Compensated:
+    """Return the call that undoes a step; or why it cannot be made here."""
+    compensation = guard.tools.get(call.terms.compensate)
+    if compensation is None:
+        note = f"no tool {call.terms.compensate!r} is known to the process that rolls back"
+        return _not_made(guard, "tool_missing", note)
+    try:
+        arguments = arguments_for(guard, guard.tools.get(call.tool), compensation, call)
+    except NotFilled as why:
+        return _not_made(guard, "undo_not_filled", str(why))
+    return BoundCall(compensation, kwargs=arguments, options=CallOptions(undoes=call.operation_id))
+
+
+def _not_made(guard: Guard, reason: str, note: str) -> Compensated:
+    return Compensated("stuck", reason, "", guard.floor.now(), note)
+
+
+def _came_to(guard: Guard, result: Result[Any]) -> Compensated:
+    if result.status == "invalid":
+        return _not_made(guard, "undo_not_filled", result.message)
+    note = "" if result.ok else result.message
+    return Compensated(result.status, result.reason, result.operation_id, guard.floor.now(), note, result.retry_after)
+
+
+def try_roll_back(guard: Guard, order: Order, error: BaseException | None) -> RunRecord | Held | None:
+    """Roll back because of an error, which stays the one to be raised whatever comes of it."""
+    try:
+        return roll_back(guard, order)
+    except (JournalError, DeclarationError) as trouble:
+        _note(error, order, trouble)
+        if error is None:
+            raise
+        return None
+
+
+async def atry_roll_back(guard: Guard, order: Order, error: BaseException | None) -> RunRecord | Held | None:
+    """Like ``try_roll_back``; a cancellation meanwhile waits until it is through."""
+    task = asyncio.ensure_future(aroll_back(guard, order))
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as again:
+            if task.cancelled():
+                raise
+            cancelled = again
+        except (JournalError, DeclarationError):
+            break
+    trouble = task.exception()
+    if trouble is not None:
+        _note(error, order, trouble)
+        if error is None:
+            raise trouble
+    if cancelled is not None and not isinstance(error, asyncio.CancelledError):
+        raise cancelled
+    return None if trouble is not None else task.result()
+
+
+def _note(error: BaseException | None, order: Order, trouble: BaseException) -> None:
+    if error is not None:
+        with suppress(Exception):
+            error.add_note(
+                f"the run {order.run_id!r} could not be rolled back: {trouble}; `settled runs resume` goes on"
+            )
