@@ -173,6 +173,37 @@ class TransactionalTools:
                 book(order="7")
         assert rows() == ["7", "7"]
 
+    def test_the_runs_state_is_in_the_same_commit(self, guard, rows):
+        @guard.tool(effect="transactional")
+        def book(order: str, tx: Tx) -> str:
+            self.put(tx, order)
+            return order
+
+        with guard.run("trip") as run:
+            run.state["booked"] = "7"
+            book(order="7")
+            assert run.saved_state == {"booked": "7"}
+
+    def test_a_run_is_undone_in_rows_too(self, guard, rows):
+        @guard.tool(effect="transactional")
+        def cancel(order: str, tx: Tx) -> None:
+            tx.execute(
+                self.INSERT.replace("INSERT INTO orders (id) VALUES (", "DELETE FROM orders WHERE id = ("), (order,)
+            )
+
+        @guard.tool(effect="transactional", compensate=cancel)
+        def book(order: str, tx: Tx) -> str:
+            self.put(tx, order)
+            return order
+
+        with pytest.raises(Declined), guard.run("trip", on_error="compensate"):  # noqa: PT012 - the run is what raises
+            book(order="7")
+            book(order="8")
+            assert rows() == ["7", "8"]
+            raise Declined
+        assert rows() == []
+        assert guard.journal.count() == {State.COMPENSATED: 2, State.SUCCEEDED: 2}
+
     def test_many_at_once_book_each_order_once(self, guard, book, rows):
         results = []
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from settled.core.exchanges import Sight
     from settled.core.late import Evidence
     from settled.core.model import Moment, Owner
-    from settled.core.progress import Begin
+    from settled.core.progress import Begin, Checkpoint
 
 
 # --- commands -----------------------------------------------------------------------------
@@ -70,6 +70,8 @@ class Join(Struct, frozen=True):
     deadline: float | None
     start: bool
     """The asker's first attempt: it pays into the process's retry pool."""
+    checkpoint: Checkpoint | None = None
+    """Of the run's state, kept in the same commit."""
 
 
 class Refresh(Struct, frozen=True):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from settled.core.claim import Claim
     from settled.core.commands import Ended, Flow
     from settled.core.model import Moment
+    from settled.core.progress import Checkpoint
 
 
 LOOSE = Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "transaction_ended", uncertain=True)
@@ -60,10 +61,12 @@ class Made(Struct, frozen=True):
     first: Claim | Begin
     data: bytes | None
     note: str = ""
+    checkpoint: Checkpoint | None = None
 
     def apply(self, books: Books, now: Moment) -> Any:
         """Return the call; or what stood in the way after all: then the rows must not be committed either."""
-        return _at_once(self.first, End("", 0, 0, None, self.data, self.note), books, now)
+        end = End("", 0, 0, None, self.data, self.note, checkpoint=self.checkpoint)
+        return _at_once(self.first, end, books, now)
 
 
 class Unmade(Struct, frozen=True):
@@ -130,7 +133,8 @@ class Jointly(Series):
 
     def _join(self, first: Claim | Begin) -> Flow[Joined]:
         """Make one attempt. Where its commit may have been lost, the journal is asked what became of it."""
-        command = Join(first, self.made + 1, self.limits.deadline, self.made == 0)
+        checkpoint = self._checkpoint()
+        command = Join(first, self.made + 1, self.limits.deadline, self.made == 0, checkpoint)
         try:
             joined = expect((yield from self.do(command)), Joined)
         except JournalError:
@@ -138,6 +142,8 @@ class Jointly(Series):
             reply: Any = yield from self.transact(Unmade(first, NEVER_SENT, reason=NEVER_SENT.code))
             return Joined(reply, None, self.at)
         self.made += joined.ended is not None
+        if self.state is not None and checkpoint is not None and joined.ended and isinstance(joined.reply, Call):
+            self.state.kept(checkpoint.changes)
         return joined
 
     def _made(self, call: Call, ended: Ended | None) -> Flow[Answer]:

@@ -44,7 +44,7 @@ class Work:
             return None  # who has gone may have asked again already, where nothing was on record yet
         if read(ended, binding.policy, binding.clean, attempt=command.no, doubtful=False) is not None:
             return None
-        return Made(command.first, *binding.encode(outcome.value))
+        return Made(command.first, *binding.encode(outcome.value), checkpoint=command.checkpoint)
 
 
 def join(
