@@ -12,6 +12,7 @@ import pytest
 from settled.core.values import replace
 from settled.testing.kill.fuse import crossed
 from settled.testing.kill.judge import judge
+from settled.testing.kill.nursery import KILLED
 from settled.testing.kill.plan import Plan
 from settled.testing.kill.rounds import crash, everywhere, once
 
@@ -19,6 +20,12 @@ AROUND = {"before Claim", "inside Claim", "after Claim", "told"}
 ENDS = {"before End", "inside End", "after End"}
 AGAIN = {"before Begin", "inside Begin", "after Begin"}
 SETTLING = {"before the probe", "after the probe", "before Settle", "inside Settle", "after Settle"}
+
+UNDOING = {
+    f"{when} {name}"
+    for when in ("before", "inside", "after")
+    for name in ("EnterRun", "StartRollback", "LookThrough", "Undo", "StepUndone", "EndRollback")
+}
 
 
 def effects(*tools):
@@ -33,6 +40,8 @@ SCRIPTS = {
     "person": AROUND | ENDS | {"before Resolve", "inside Resolve", "after Resolve"},
     "care": AROUND | ENDS | {"inside seal", "after seal", "inside ExpireAll", "inside delivered", "after compacting"},
     "late": {"before Evidence", "inside Evidence", "after Evidence"},
+    "saga": AROUND | ENDS | UNDOING | effects("hire", "rent", "fire", "give_back"),
+    "doubtful saga": ENDS | SETTLING | UNDOING | {"inside Stuck"},
 }
 
 
@@ -76,6 +85,23 @@ def test_killed_while_it_settles_what_a_dead_process_left(nursery, tmp_path, cra
     assert len(boundaries) >= 12
     for number, name in enumerate(sorted((SETTLING | {"after Adopt"}) - {*boundaries})):
         died_at(nursery, name, replace(plan, folder=str(tmp_path / f"missed-{number}")), template=crashed)
+
+
+@pytest.fixture(scope="module")
+def rolling_back(nursery, tmp_path_factory):
+    """A run whose process was killed in the middle of undoing it."""
+    plan = Plan(str(tmp_path_factory.mktemp("rolling")), "saga", at="after StepUndone")
+    assert nursery.live(plan) == KILLED
+    plan.trace.unlink()
+    return plan.home
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_killed_while_it_goes_on_with_undoing_what_a_dead_process_left(nursery, tmp_path, rolling_back, is_async):
+    plan = Plan(str(tmp_path), "undoing", later=7200.0, entry=2, at=1 + is_async, is_async=is_async, name="second")
+    boundaries = died(everywhere(nursery, plan, template=rolling_back, step=2))
+    assert len(boundaries) >= 12
+    assert {f"{when} Undo" for when in ("before", "inside", "after")} & set(boundaries)
 
 
 @pytest.mark.parametrize("name", ["before Over", "inside Over", "after Over"])

@@ -5,10 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from settled.core import claim, rules, settling
+from settled.core import claim, rollback, rules, saga, settling
 from settled.core.call import evolve
 from settled.core.states import Event
+from settled.core.values import replace
 from settled.testing.kill.judge import judge
+from settled.testing.kill.nursery import KILLED
 from settled.testing.kill.plan import Plan
 from settled.testing.kill.rounds import crash
 
@@ -69,3 +71,50 @@ def test_another_value_than_the_first_is_seen(nursery, tmp_path):
 def test_a_call_that_nobody_is_alerted_of_is_seen(killed_after_the_effect, monkeypatch):
     monkeypatch.setattr("settled.journals.sqlite.books.SqliteBooks.alert", lambda *_: None)
     assert any("nobody is alerted" in problem for problem in judge(killed_after_the_effect))
+
+
+# --- of runs that are undone ---
+
+
+@pytest.fixture
+def killed_while_undoing(nursery, tmp_path):
+    plan = Plan(str(tmp_path), "saga", at="give_back: after the effect")
+    assert nursery.live(plan) == KILLED
+    return plan
+
+
+def test_an_honest_rollback_passes(killed_while_undoing):
+    assert judge(killed_while_undoing) == []
+
+
+def test_a_step_that_is_undone_twice_is_seen(killed_while_undoing, monkeypatch):
+    monkeypatch.setattr(claim, "orphaned", run_again)
+    monkeypatch.setattr(settling, "orphaned", run_again)
+    assert any("give_back" in problem and "2 times" in problem for problem in judge(killed_while_undoing))
+
+
+def test_the_wrong_order_of_undoing_is_seen(nursery, tmp_path, monkeypatch):
+    plan = Plan(str(tmp_path), "saga", at="inside StartRollback")
+    assert nursery.live(plan) == KILLED
+    original = saga.outline
+
+    def reversed_outline(books, tenant, run_id):
+        seen = original(books, tenant, run_id)
+        return replace(seen, undo=seen.undo[::-1])
+
+    monkeypatch.setattr(saga, "outline", reversed_outline)
+    assert any("undone in the order" in problem for problem in judge(plan))
+
+
+def test_a_step_that_is_forgotten_is_seen(killed_while_undoing, monkeypatch):
+    monkeypatch.setattr(saga.Outline, "is_undone", True)
+    monkeypatch.setattr(rollback, "worth_another", lambda *_: False)
+    monkeypatch.setattr(rollback.Rollback, "_undo", lambda self, step, _: forgetting(self, step))
+    assert any("neither undone nor in the queue" in problem for problem in judge(killed_while_undoing))
+
+
+def forgetting(self, step):
+    """Take every step for undone."""
+    self.tried.add(step.operation_id)
+    return True
+    yield

@@ -15,7 +15,7 @@ from settled.testing.kill.ledger import Ledger
 from settled.testing.kill.plan import Plan
 from settled.testing.kill.rounds import everywhere
 
-SCRIPTS = ("agent", "doubt", "desk", "fan", "person", "care", "late")
+SCRIPTS = ("agent", "doubt", "desk", "fan", "person", "care", "late", "saga", "doubtful saga")
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

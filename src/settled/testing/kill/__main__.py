@@ -17,7 +17,7 @@ from settled.testing.kill.rounds import Death, at_random, everywhere
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-EVERY = ("agent", "doubt", "desk", "fan", "person", "care", "late")
+EVERY = ("agent", "doubt", "desk", "fan", "person", "care", "late", "saga", "doubtful saga")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -11,6 +11,7 @@ from settled.core import codec, rules
 from settled.core.states import State
 from settled.core.values import replace
 from settled.ports import CallQuery
+from settled.testing.kill import sagas
 from settled.testing.kill.scripts import SCRIPTS, one_by_one, play
 from settled.testing.kill.service import PROBED, REPEATABLE
 from settled.testing.kill.stage import ELSEWHERE, Stage, Told
@@ -56,6 +57,9 @@ def judge(plan: Plan) -> list[str]:
     ``plan``: that of the last process that lived.
     """
     script = SCRIPTS[plan.script]
+    if script.saga:
+        trip = SCRIPTS["saga"] if script.flow is sagas.undoing else script
+        return sagas.judge(plan, lambda its: Stage(its, trip), lambda stage: play(stage, trip))
     (plan.home / "go-on").touch()  # nobody holds up the tools of the living
     with Stage(replace(plan, name="again", entry=plan.entry + 1, wait=0.0), script) as stage:
         dead = see(stage)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from settled.testing.kill.nursery import Nursery
 
-AT_RANDOM = ("agent", "doubt", "desk", "fan", "person", "care")
+AT_RANDOM = ("agent", "doubt", "desk", "fan", "person", "care", "saga", "doubtful saga")
 """Scripts that wait for nobody outside."""
 LAST_BOUNDARY = 60
 LONGEST = 0.2

@@ -9,9 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from settled.errors import DeclarationError
+from settled.errors import DeclarationError, RunError
 from settled.journals.prune import prune
 from settled.journals.sqlite import SqliteJournal
+from settled.testing.kill import sagas
 from settled.testing.kill.forks import forking
 from settled.testing.kill.ledger import append
 from settled.testing.kill.service import MOST_PATIENCE, Action
@@ -33,6 +34,8 @@ class Script:
     actions: tuple[Action, ...]
     flow: Callable[[Stage, tuple[Action, ...]], Flow]
     in_run: bool = False
+    saga: bool = False
+    """The run is undone when it fails."""
 
 
 def one_by_one(stage: Stage, actions: tuple[Action, ...]) -> Flow:
@@ -134,6 +137,11 @@ def settling(stage: Stage, actions: tuple[Action, ...]) -> Flow:
     yield from ()
 
 
+TRIP = (Action("hire", "guide"), Action("rent", "tent"), Action("hire", "cook"), Action("rent", "boat"))
+DOUBTFUL_TRIP = (
+    *(Action("rent", sagas.LEFT_IN_DOUBT), Action("hire", "guide", "lost")),
+    *(Action("rent", "boat", "lost"), Action("hire", "porter")),
+)
 AGENT = (
     Action("look", "timetable"),
     Action("send", "letter"),
@@ -165,18 +173,33 @@ SCRIPTS = {
     "asleep": Script((Action("send", "later", "away"),), one_by_one),
     "crash": Script(CRASHED, side_by_side, in_run=True),
     "settle": Script(CRASHED, settling, in_run=True),
+    "saga": Script(TRIP, sagas.failing, in_run=True, saga=True),
+    "doubtful saga": Script(DOUBTFUL_TRIP, sagas.failing, in_run=True, saga=True),
+    "undoing": Script(TRIP, sagas.undoing, in_run=True, saga=True),
 }
 
 
 def play(stage: Stage, script: Script) -> None:
     """Play a script with the driver that the plan names."""
     flow = script.flow(stage, script.actions)
-    if script.flow is settling:
+    if script.flow in (settling, sagas.undoing):
         list(flow)
+    elif script.saga:
+        _play_saga(stage, flow)
     elif stage.plan.is_async:
         asyncio.run(_aplay(stage, flow))
     else:
         _play(stage, flow)
+
+
+def _play_saga(stage: Stage, flow: Flow) -> None:
+    try:
+        if stage.plan.is_async:
+            asyncio.run(_aplay(stage, flow))
+        else:
+            _play(stage, flow)
+    except (sagas.GivenUp, RunError) as error:
+        sagas.note_the_end(stage, error)
 
 
 def _play(stage: Stage, flow: Flow) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import settled
 from settled import host
 from settled.core.values import replace
+from settled.testing.kill import sagas
 from settled.testing.kill.fuse import Fuse
 from settled.testing.kill.journal import fused
 from settled.testing.kill.ledger import Ledger, append
@@ -41,19 +42,27 @@ class Stage:
     """One guard with its tools, in one process. A context manager."""
 
     def __init__(self, plan: Plan, script: Script, fuse: Fuse | None = None) -> None:
-        self.plan, self.fuse, self.in_run = plan, fuse or Fuse(), script.in_run
+        self.plan, self.fuse, self.in_run, self.saga = plan, fuse or Fuse(), script.in_run, script.saga
         self.ledger = Ledger(plan.home / "ledger")
         self.service = Service(self.ledger, plan.home, self.fuse)
         self.journal = fused(plan, self.fuse, self._clock)
         self.guard = settled.Guard(self.journal, lease=plan.lease)
-        declare(self.guard, self.service, {action.tool for action in script.actions}, is_async=plan.is_async)
+        if script.saga:
+            sagas.declare(self.guard, self.service, is_async=plan.is_async)
+        else:
+            declare(self.guard, self.service, {action.tool for action in script.actions}, is_async=plan.is_async)
 
     def _clock(self) -> Moment:
         return host.now().plus(self.plan.later)
 
     def run(self) -> settled.Run | nullcontext[Any]:
-        """Return the run that the calls are made in, or nothing to enter."""
-        return self.guard.run(RUN) if self.in_run else nullcontext()
+        """Return the run that the calls are made in, or nothing to enter.
+
+        Whoever starts a script again knows that its process is dead; who goes on with a saga must see it, or wait.
+        """
+        if self.saga:
+            return self.guard.run(RUN, on_error="compensate", wait=self.plan.wait, undo_within=2.0)
+        return self.guard.run(RUN, take_over=True) if self.in_run else nullcontext()
 
     def bind(self, action: Action, *, time: int = 1) -> settled.BoundCall[Any]:
         """Return the call for an action, as a model asks for it this time: with new ids and new words."""
