@@ -165,7 +165,7 @@ class Refusing:
         return getattr(self.connection, name)
 
     def execute(self, statement, *values):
-        if statement == "COMMIT" and not self.refused:
+        if statement.startswith("COMMIT") and not self.refused:
             self.refused = True
             self.connection.execute("PRAGMA max_page_count = 1")  # fails as SQLite does: with an error of its own
             self.connection.execute("CREATE TABLE too_much (x)")

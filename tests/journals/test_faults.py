@@ -242,7 +242,7 @@ class LosesAnswers:
         return getattr(self.connection, name)
 
     def execute(self, statement, *values):
-        if statement == "COMMIT":
+        if statement.startswith("COMMIT"):
             if self.commits:
                 self.connection.execute("COMMIT")
             raise sqlite3.OperationalError("disk I/O error")
