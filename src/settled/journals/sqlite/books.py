@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from settled.journals.books import TableBooks
+from settled.core.states import MAY_HAVE_EFFECT
+from settled.journals.books import SELECT_CALL, TableBooks
+from settled.journals.sqlite.known import LONGEST_SCOPE, Known
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
+    from settled.core.books import RunRecord
     from settled.core.call import Call, LogRow
+    from settled.journals.sqlite.known import Shelf
 
-_MOST_KNOWN: Final = 2048
-_LARGE: Final = 16_384
-"""Bytes of arguments and result from which on a call is read from the file instead."""
+SCOPE: Final = f"{SELECT_CALL} INDEXED BY calls_alike WHERE scope = ? AND scope <> '' ORDER BY seq LIMIT ?"
 
 
 class SqliteBooks(TableBooks):
@@ -22,12 +24,12 @@ class SqliteBooks(TableBooks):
 
     Args:
         connection: Where it was begun.
-        known: Calls as they stand in the file, by operation id; kept up to date with what is written here.
+        known: How calls and runs stand in the file; kept up to date with what is written here.
     """
 
-    def __init__(self, connection: sqlite3.Connection, known: dict[str, Call] | None = None) -> None:
+    def __init__(self, connection: sqlite3.Connection, known: Known | None = None) -> None:
         self.connection = connection
-        self.known: dict[str, Call] = {} if known is None else known
+        self.known = known or Known()
         self.changed = False
         """Whether something was written."""
 
@@ -42,30 +44,78 @@ class SqliteBooks(TableBooks):
 
     def by_id(self, operation_id: str) -> Call | None:
         """Return the call with this operation id."""
-        return self.known.get(operation_id) or super().by_id(operation_id)
+        return self.known.calls.get(operation_id) or super().by_id(operation_id)
+
+    # --- the calls of one scope ---
+
+    def _shelf(self, scope: str) -> Shelf | None:
+        """Return the scope's calls, all read in one query; ``None``: they have to be looked for in the file."""
+        known = self.known
+        if scope not in known.shelves and scope:
+            known.learn(scope, self.calls(SCOPE, scope, LONGEST_SCOPE + 1))
+        return known.shelves.get(scope)
+
+    def alike(self, scope: str, lane: str, tool: str, identity: str, entries: Sequence[int]) -> Sequence[Call]:
+        """Return the calls of one identity made in ``entries``, in order of creation."""
+        shelf = self._shelf(scope) if entries else None
+        if shelf is None:
+            return super().alike(scope, lane, tool, identity, entries)
+        found = self.known.those(shelf.alike.get((tool, lane, identity), ()))
+        return [call for call in found if call.entry in entries]
+
+    def made(self, scope: str, tool: str, entries: Sequence[int]) -> Sequence[Call]:
+        """Return the calls of one tool made in ``entries`` that may have had an effect."""
+        shelf = self._shelf(scope) if entries else None
+        if shelf is None:
+            return super().made(scope, tool, entries)
+        found = self.known.those(shelf.of_tool.get(tool, ()))
+        return [call for call in found if call.entry in entries and call.state in MAY_HAVE_EFFECT]
+
+    def unsettled(self, tenant: str, scope: str, tool: str, identity: str | None = None) -> Sequence[Call]:
+        """Return the calls of one tool in one scope whose outcome is open, in order of creation; of one identity."""
+        shelf = self._shelf(scope)
+        if shelf is None:
+            return super().unsettled(tenant, scope, tool, identity)
+        found = self.known.those(shelf.open_of(tool))
+        return [call for call in found if call.tenant == tenant and identity in (None, call.identity)]
+
+    def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
+        """Return the highest number given to a call of this identity; 0 if none."""
+        shelf = self._shelf(scope)
+        if shelf is None:
+            return super().last_n(scope, lane, tool, identity)
+        return max((call.n for call in self.known.those(shelf.alike.get((tool, lane, identity), ()))), default=0)
+
+    # --- runs ---
+
+    def run(self, tenant: str, run_id: str) -> RunRecord | None:
+        """Return the record of a run."""
+        found = self.known.runs.get((tenant, run_id)) or super().run(tenant, run_id)
+        if found is not None:
+            self.known.keep_run(found)
+        return found
+
+    def put_run(self, run: RunRecord) -> None:
+        """Keep the record of a run."""
+        super().put_run(run)
+        self.known.keep_run(run)
+
+    # --- changes ---
 
     def put(self, call: Call, row: LogRow) -> None:
         """Keep a call and the log row of its change."""
         super().put(call, row)
-        self._know(call)
+        self.known.keep(call)
 
     def prolong(self, call: Call) -> None:
         """Keep a longer lease; no log row, since no state changes."""
         super().prolong(call)
-        self._know(call)
+        self.known.keep(call)
 
     def forget(self, call: Call) -> None:
         """Remove a call that nothing can ask for any more; its log stays."""
         super().forget(call)
-        self.known.pop(call.operation_id, None)
-
-    def _know(self, call: Call) -> None:
-        if len(call.arguments) + len(call.result or b"") > _LARGE:
-            self.known.pop(call.operation_id, None)
-            return
-        if len(self.known) >= _MOST_KNOWN:
-            self.known.clear()
-        self.known[call.operation_id] = call
+        self.known.drop(call)
 
 
 class Reader:

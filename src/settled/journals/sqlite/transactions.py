@@ -13,6 +13,7 @@ from settled.errors import JournalError
 from settled.journals.mark import lost_commits
 from settled.journals.sqlite.books import SqliteBooks
 from settled.journals.sqlite.file import COMMIT, ROLLBACK, begin
+from settled.journals.sqlite.known import Known
 from settled.journals.sqlite.trouble import explained
 from settled.transaction import EndedByTool
 
@@ -47,7 +48,7 @@ class Transactions:
         self._number = 0
         self._crowded_until = 0.0
         self._began = self._ended = 0.0
-        self._known: dict[str, Call] = {}
+        self._known = Known()
         self._seen: tuple[sqlite3.Connection, int] | None = None
         """The connection, and how often others had changed the file as it saw it; ``None``: nothing is known."""
 
@@ -111,11 +112,11 @@ class Transactions:
             raise EndedByTool
         return made
 
-    def _known_to(self, connection: sqlite3.Connection) -> dict[str, Call]:
-        """Return the calls that are known to stand as they were written here: nobody else has changed the file."""
+    def _known_to(self, connection: sqlite3.Connection) -> Known:
+        """Return what is known to stand as it was read or written here: nobody else has changed the file."""
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if self._seen != (connection, version):
-            self._known, self._seen = {}, (connection, version)
+            self._known, self._seen = Known(), (connection, version)
         return self._known
 
     def _begun(self) -> sqlite3.Connection:

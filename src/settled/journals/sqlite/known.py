@@ -1,0 +1,113 @@
+"""What this process knows of the file without reading it again, for as long as nobody else writes to it.
+
+A run's calls are read once, all in one query, when the first call in it is claimed; after that each claim in the run
+reads nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from settled.core.states import UNSETTLED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from settled.core.books import RunRecord
+    from settled.core.call import Call
+
+MOST_CALLS: Final = 2048
+"""Calls that are known at the most: with more, all is forgotten."""
+LONGEST_SCOPE: Final = 512
+"""Calls of a run at the most for which it is known as a whole."""
+_LARGE: Final = 16_384
+"""Bytes of arguments and result from which on a call is read from the file instead."""
+
+
+class Shelf:
+    """The operation ids of one scope's calls, in order of creation, as they are looked for."""
+
+    __slots__ = ("_open", "_places", "alike", "of_tool")
+
+    def __init__(self) -> None:
+        self.alike: dict[tuple[str, str, str], list[str]] = {}
+        """By tool, lane and identity."""
+        self.of_tool: dict[str, list[str]] = {}
+        self._open: dict[str, set[str]] = {}
+        self._places: dict[str, int] = {}
+
+    def put(self, call: Call) -> None:
+        """Add a call, or heed its change."""
+        operation_id = call.operation_id
+        if operation_id not in self._places:
+            self._places[operation_id] = len(self._places)
+            self.alike.setdefault((call.tool, call.lane, call.identity), []).append(operation_id)
+            self.of_tool.setdefault(call.tool, []).append(operation_id)
+        if call.state in UNSETTLED:
+            self._open.setdefault(call.tool, set()).add(operation_id)
+        else:
+            self._open.get(call.tool, set()).discard(operation_id)
+
+    def open_of(self, tool: str) -> list[str]:
+        """Return the open calls of a tool, in order of creation."""
+        return sorted(self._open.get(tool, ()), key=self._places.__getitem__)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class Known:
+    """Calls, scopes and runs, as they stand in the file."""
+
+    __slots__ = ("calls", "runs", "shelves")
+
+    def __init__(self) -> None:
+        self.calls: dict[str, Call] = {}
+        self.shelves: dict[str, Shelf | None] = {}
+        """By scope; ``None``: one that is too long, or whose calls are too large, to be known as a whole."""
+        self.runs: dict[tuple[str, str], RunRecord] = {}
+
+    def clear(self) -> None:
+        """Know nothing any more."""
+        self.calls.clear()
+        self.shelves.clear()
+        self.runs.clear()
+
+    def keep_run(self, run: RunRecord) -> None:
+        """This is how a run stands now."""
+        if len(self.runs) >= MOST_CALLS:
+            self.runs.clear()
+        self.runs[run.tenant, run.run_id] = run
+
+    def keep(self, call: Call) -> None:
+        """This is how a call stands now."""
+        if len(self.calls) >= MOST_CALLS:
+            self.clear()
+        shelf = self.shelves.get(call.scope)
+        if len(call.arguments) + len(call.result or b"") > _LARGE:
+            self.calls.pop(call.operation_id, None)
+            if shelf is not None:
+                self.shelves[call.scope] = None
+            return
+        self.calls[call.operation_id] = call
+        if shelf is not None:
+            shelf.put(call)
+            if len(shelf) > LONGEST_SCOPE:
+                self.shelves[call.scope] = None
+
+    def drop(self, call: Call) -> None:
+        """A call is no longer there."""
+        self.calls.pop(call.operation_id, None)
+        self.shelves.pop(call.scope, None)
+
+    def learn(self, scope: str, calls: Sequence[Call]) -> None:
+        """These are all the calls of a scope, in order of creation; or more than may be known."""
+        if len(self.calls) + len(calls) > MOST_CALLS:
+            self.clear()
+        self.shelves[scope] = Shelf() if len(calls) <= LONGEST_SCOPE else None
+        for call in calls if len(calls) <= LONGEST_SCOPE else ():
+            self.keep(call)
+
+    def those(self, operation_ids: Iterable[str]) -> list[Call]:
+        """Return calls that are known."""
+        return [self.calls[operation_id] for operation_id in operation_ids]
