@@ -35,6 +35,30 @@ TestSqliteAgreement = SqliteAgreement.TestCase
 TestSqliteAgreement.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
 
 
+class Turns:
+    """Two journals on one file, each as a process of its own has it: what one keeps in mind the other changes."""
+
+    def __init__(self, *journals):
+        self.journals, self.turn = journals, 0
+
+    def __getattr__(self, name):
+        self.turn += 1 + self.turn % 3 // 2  # one, the other, the other, one, …
+        return getattr(self.journals[self.turn % 2], name)
+
+    def close(self):
+        for journal in self.journals:
+            journal.close()
+
+
+class TwoOnOneFile(SqliteAgreement):
+    def open_journal(self):
+        return Turns(super().open_journal(), super().open_journal())
+
+
+TestTwoOnOneFile = TwoOnOneFile.TestCase
+TestTwoOnOneFile.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+
+
 def alike_to_none(self, scope, lane, tool, identity, entries):  # noqa: PLR0917 - as the one it stands in for
     return ()
 
@@ -56,6 +80,10 @@ def keep_what_raised(self, member, books, now):
     return True
 
 
+def know_it_whoever_wrote(self, connection):
+    return self._known
+
+
 def put_run_without_turn(self, run):
     ORIGINALS["put_run"](self, replace(run, turn=run.turn or None, since=1))
 
@@ -70,10 +98,11 @@ PLANTED = {
     "last_n": last_n_of_any_lane,
     "prolong": prolong_nothing,
     "_apply": keep_what_raised,
+    "_known_to": know_it_whoever_wrote,
     "put_run": put_run_without_turn,
     "turn": turn_of_one_entry,
 }
-OWNERS = {name: Transactions if name == "_apply" else SqliteBooks for name in PLANTED}
+OWNERS = {name: Transactions if name in ("_apply", "_known_to") else SqliteBooks for name in PLANTED}
 ORIGINALS = {name: getattr(owner, name) for name, owner in OWNERS.items()}
 
 
@@ -90,4 +119,4 @@ def test_a_planted_disagreement_is_seen(name, monkeypatch):
         suppress_health_check=list(HealthCheck),
     )
     with pytest.raises((AssertionError, ExceptionGroup)):
-        run_state_machine_as_test(SqliteAgreement, settings=chosen)
+        run_state_machine_as_test(TwoOnOneFile if name == "_known_to" else SqliteAgreement, settings=chosen)
