@@ -161,11 +161,19 @@ class Request:
         self._whole = self._bodies and len(self._body) <= LARGEST_BODY
         self.close()
 
+    def replied(self) -> None:
+        """The answer has come, in a tongue without statuses: it is the error that follows, or a success."""
+        self.phase, self._took = Phase.ANSWERED, time.monotonic() - self._started
+
     def failed(self, error: BaseException) -> None:
         """It ended with this error; told again by outer layers that make another one of it."""
+        self.troubled(error)
+        self.close()
+
+    def troubled(self, error: BaseException) -> None:
+        """Something on its way ended with this error; it may still be sent."""
         if not any(known is error for known in self._errors):
             self._errors.append(error)
-        self.close()
 
     def close(self) -> None:
         """Nothing more is sent of it, and no more is looked at."""

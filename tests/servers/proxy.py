@@ -16,7 +16,7 @@ class Proxy:
     """
 
     def __init__(self, folder, target, cut=lambda side, data: False):
-        self.path, self._target, self.cut = Path(folder) / ".s.PGSQL.5432", str(target), cut
+        self.path, self._target, self.cut = Path(folder) / Path(target).name, str(target), cut
         self.cuts = 0
         self._sockets = set()
 

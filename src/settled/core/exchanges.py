@@ -153,7 +153,7 @@ def _absence(each: Seen, sight: Sight, reach: Reach) -> Fault | None:
         case Phase.SENT:
             return None
         case Phase.ANSWERED:
-            said = _answer(each, reach)
+            said = _answer(each, reach) if each.status is not None else _error(each)  # of a database, its error
             return said if said is not None and said.evidence is Evidence.NONE else None
 
 

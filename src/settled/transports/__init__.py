@@ -1,4 +1,4 @@
-"""Hooks for HTTP clients: inside a guarded call they take down what is sent and answered, and what was never sent.
+"""Hooks for clients, of HTTP and of databases: they take down what a guarded call sends, and what it never sent.
 
 ::
 
@@ -23,7 +23,7 @@ from __future__ import annotations
 import sys
 from types import MappingProxyType
 
-from settled.transports import aiohttp, botocore, httpx, requests, sdks, urllib3
+from settled.transports import aiohttp, botocore, httpx, psycopg, redis, requests, sdks, urllib3
 
 SUPPORTED = MappingProxyType(
     {
@@ -33,6 +33,8 @@ SUPPORTED = MappingProxyType(
         "requests": requests,
         "aiohttp": aiohttp,
         "botocore": botocore,
+        "psycopg": psycopg,
+        "redis": redis,
         "openai": sdks,
         "anthropic": sdks,
         "stripe": sdks,
@@ -40,7 +42,19 @@ SUPPORTED = MappingProxyType(
 )
 """By the package that is watched: the module that does it."""
 
-__all__ = ["SUPPORTED", "aiohttp", "botocore", "httpx", "install", "requests", "sdks", "uninstall", "urllib3"]
+__all__ = [
+    "SUPPORTED",
+    "aiohttp",
+    "botocore",
+    "httpx",
+    "install",
+    "psycopg",
+    "redis",
+    "requests",
+    "sdks",
+    "uninstall",
+    "urllib3",
+]
 
 
 def install() -> tuple[str, ...]:

@@ -53,6 +53,8 @@ class Link(Connection):
     session may be relied upon - settings, prepared statements, ``LISTEN``.
     """
 
+    of_journal = True
+    """What goes over it is no tool's doing (settled.transports)."""
     pooled = False
     """Whether a pooler is between here and the server, of whatever mode."""
     settings: Mapping[str, str] = {}
