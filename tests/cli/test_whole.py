@@ -132,7 +132,7 @@ def test_completion_is_given_for_each_shell(shop, process, shell):
 
 def test_completion_completes(shop, process):
     asked = {"_SETTLED_COMPLETE": "complete_bash", "COMP_WORDS": "settled queue re", "COMP_CWORD": "2"}
-    assert process(environment=asked).out.split() == ["resolve"]
+    assert process(environment=asked).out.split() == ["refuse", "resolve"]
 
 
 def test_usage_errors_are_told_as_text_or_as_json(shop):

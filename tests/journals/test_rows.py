@@ -15,6 +15,7 @@ from settled.core.model import (
     Fault,
     FaultClass,
     KeyKind,
+    Leave,
     Moment,
     Owner,
     Phase,
@@ -54,7 +55,7 @@ def all_fields(kind):
 
 
 OF_TYPE["tuple[Exchange, ...]"] = st.lists(all_fields(Exchange), max_size=2).map(tuple)
-for kind in (Moment, Owner, Fault, Terms, Attempt):
+for kind in (Moment, Owner, Fault, Leave, Terms, Attempt):
     OF_TYPE[kind.__name__] = all_fields(kind)
     OF_TYPE[f"{kind.__name__} | None"] = st.none() | OF_TYPE[kind.__name__]
 OF_TYPE["tuple[Attempt, ...]"] = st.lists(OF_TYPE["Attempt"], max_size=2).map(tuple)

@@ -46,6 +46,8 @@ def test_what_one_round_did_is_told(app):
         "did_not_happen": 1,
         "left": 0,
         "probes_failed": 0,
+        "runs_undone": 0,
+        "runs_partly_undone": 0,
         "pruned": 0,
         "waiting": 0,
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from settled import host
+from settled.api.approving import leave_for
 from settled.api.bound import ORDINARY
 from settled.api.recent import told_as
 from settled.api.run import Run, current_run
@@ -117,6 +118,7 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         told=guard.told_open.get(told_as(tool.name, mark), "") if kind is KeyKind.RANDOM else "",
         while_unknown=declared.while_unknown,
         untold=declared.untold,
+        leave=None if declared.approve is None else leave_for(tool, arguments),
         entry=place.memory,
     )
 

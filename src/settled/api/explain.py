@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from settled.core import rules
+from settled.core import leave, rules
 from settled.core.model import Effect, Standing
 from settled.core.states import State
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from settled.core.model import Attempt, Moment
     from settled.core.settling import Verdict
 
-Waiting = Literal["unknown", "orphan", "disputed", "undo"]
+Waiting = Literal["unknown", "orphan", "disputed", "undo", "approval"]
 
 _STANDING = {
     Standing.OPEN: "no end is on record: it may have been done",
@@ -82,6 +82,8 @@ def waiting(call: Call, now: Moment) -> Waiting | None:
         return "unknown"
     if call.state is State.PROCESSING and rules.lease_over(call, now) and _may_have_acted(call):
         return "orphan"
+    if leave.waits(call, now):
+        return "approval"
     if call.state is State.COMPENSATING and call.reason not in ELSEWHERE and not call.held:
         return "undo"
     return "disputed" if call.disputed and not call.held else None
@@ -104,10 +106,19 @@ def why(call: Call, now: Moment) -> str:
         case "disputed":
             recorded = f"it is recorded as {call.state} ({decided(call)})"
             return f"{recorded}, and evidence against that came later: {_against(call)}"
+        case "approval":
+            return f"it waits for a person's leave: {_leave_words(call)}"
         case "undo":
             return f"its run was rolled back, and it is not undone: {not_undone(call)}"
         case None:
             return _how_it_stands(call)
+
+
+def _leave_words(call: Call) -> str:
+    if call.leave is None:
+        return ""
+    so_far = f"; {' and '.join(call.leave.by)} agreed, {call.leave.persons} must" if call.leave.by else ""
+    return f"{call.leave.why}{so_far}"
 
 
 def not_undone(call: Call) -> str:
@@ -128,6 +139,8 @@ def brief(call: Call, now: Moment) -> str:
                 if last is not None and last.fault is not None
                 else "its process was lost"
             )
+        case "approval":
+            return call.leave.why if call.leave else ""
         case "undo":
             return f"not undone: {call.reason.removeprefix('undo_').replace('_', ' ')}"
         case None:
@@ -249,6 +262,8 @@ def choices(call: Call, now: Moment) -> tuple[Choice, ...]:
         return ()
     if kind == "disputed":
         return (Choice("hold", open=True, meaning="seen: leave it as recorded, and out of the queue", asserted=False),)
+    if kind == "approval":
+        return ()  # leave is given or refused, which is no verdict on what happened
     if kind == "undo":
         return (
             Choice("undone", open=True, meaning="it was undone by hand, on your word", asserted=True),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, overload
 
-from settled.api import care, making
+from settled.api import care, deciding, making
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.entering import Saga
@@ -327,6 +327,18 @@ class Guard:
         marked as asserted. Raises ``DeclarationError`` if it cannot be taken.
         """
         return care.resolve(self, operation_id, verdict, by=by, reason=reason, result=result, then=then, force=force)
+
+    def approve(self, operation_id: str, *, by: str, reason: str = "") -> Result[Any]:
+        """Give a person's leave for one call that waits for it; return how it stands then.
+
+        Whoever waits for the call goes on; else it is made when its program asks again. Raises ``DeclarationError``
+        if the leave cannot be given: the call waits for none, nobody decided in time, or ``by`` has agreed already.
+        """
+        return deciding.decide(self, operation_id, give=True, by=by, reason=reason)
+
+    def refuse(self, operation_id: str, *, by: str, reason: str) -> Result[Any]:
+        """Refuse a call that waits for leave: it is never made. Raises ``DeclarationError``."""
+        return deciding.decide(self, operation_id, give=False, by=by, reason=reason)
 
     def look(self, operation_id: str) -> Result[Any] | None:
         """Return how a recorded call stands, or ``None`` if there is none."""

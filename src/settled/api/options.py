@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from settled.api.approving import check_approving
 from settled.api.undoing import check_undoing, name_of
 from settled.core.backoff import Backoff
 from settled.core.keys import KEY_FORMATS, template_roots
@@ -65,6 +66,9 @@ class Options:
     irreversible: bool = False
     precheck: Callable[..., object] | None = None
     waiver: str = ""
+    approve: Any = None
+    approvers: int = 1
+    approve_within: float = 24 * 3600.0
 
 
 class ToolOptions(TypedDict, total=False):
@@ -124,6 +128,13 @@ class ToolOptions(TypedDict, total=False):
             or raises, was not done.
         waiver: says in words why its effect may stay when a run is undone (or why an irreversible tool has no
             ``precheck``).
+        approve: which calls wait for a person's leave before anything is done: ``True`` (each), a threshold on
+            arguments (``{"amount": 500}``: more than 500), or a function of the arguments that says so by a true value
+            (a text says why). What cannot be judged waits. Leave is for one exact call and its tool's ``version``, and
+            is used once.
+        approvers: how many different persons must agree: 2 for four eyes.
+        approve_within: seconds that persons have to decide, and the program then has to make the call; after that it
+            asks anew. 24 h by default.
     """
 
     name: str | None
@@ -158,6 +169,9 @@ class ToolOptions(TypedDict, total=False):
     irreversible: bool
     precheck: Callable[..., object] | None
     waiver: str
+    approve: bool | Mapping[str, float] | Callable[..., object] | None
+    approvers: int
+    approve_within: float
 
 
 def _is_number(value: object) -> bool:
@@ -204,8 +218,10 @@ class Checked:
         self._check_looks()
         self._check_kinds()
         check_undoing(options, self.effect, self.name)
+        check_approving(options, schema.parameters, self.name)
         self.policy = self._policy(is_async=is_async)
-        self.may_stay_unrecorded = self.effect is Effect.READ and not options.record and options.key is None
+        recorded = options.record or options.key is not None or options.approve
+        self.may_stay_unrecorded = self.effect is Effect.READ and not recorded
         """Its calls need no record where nothing about the single call asks for one."""
 
     def _refuse(self, what: str) -> DeclarationError:

@@ -52,10 +52,10 @@ def find(journal: Journal, name: str) -> Call | None:
 def waiting(journal: Journal) -> list[Call]:
     """Return every call that waits for a person, oldest first.
 
-    Unknown, left by a lost owner, disputed, or a step of a run that could not be undone.
+    Unknown, left by a lost owner, disputed, a step of a run that could not be undone, or waiting for leave.
     """
-    open_ones = CallQuery(states=(State.UNKNOWN, State.COMPENSATING))
-    queries = (open_ones, CallQuery(lease_over=True), CallQuery(disputed=True))
+    states = (State.UNKNOWN, State.COMPENSATING, State.AWAITING_APPROVAL)
+    queries = (CallQuery(states=states), CallQuery(lease_over=True), CallQuery(disputed=True))
     found = {call.operation_id: call for query in queries for call in pages(journal, query)}
     now = journal.now()
     return sorted(

@@ -42,6 +42,12 @@ class CarriedOn:
     elsewhere: int = 0
     """Another process is at them."""
 
+    def sum(self, other: CarriedOn) -> CarriedOn:
+        """Return the sum of two."""
+        return CarriedOn(
+            self.compensated + other.compensated, self.partly + other.partly, self.elsewhere + other.elsewhere
+        )
+
     def plus(self, run: RunRecord | Held | None) -> CarriedOn:
         """Count one run by where it stands now."""
         if run is None:

@@ -1,6 +1,7 @@
 """A worker: settles on a schedule what processes have left behind. Any number of them may run on one journal.
 
-It begins no attempt. Which worker looks after which call is claimed on record (``core/tending.py``).
+It begins no attempt of a call; it does go on with undoing runs whose process was lost on the way. Which worker looks
+after which call is claimed on record (``core/tending.py``), and which run by its lease.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from settled import host
 from settled.api import care
 from settled.api.queue import pages
+from settled.api.sagas import CarriedOn, acarry_on
 from settled.core import rules
 from settled.core.settle import PROBE_LIMIT
 from settled.core.settling import Adopt
@@ -42,6 +44,7 @@ class Round:
     """What a worker did in one round, or in all of them."""
 
     settled: Reconciled = field(default_factory=care.Reconciled)
+    undone: CarriedOn = field(default_factory=CarriedOn)
     pruned: int = 0
     trouble: str = ""
     """Why the journal could not be used; what was done before stays done."""
@@ -56,11 +59,14 @@ class Round:
         ours, theirs = self.settled, other.settled
         names = ("orphans", "happened", "did_not_happen", "left", "probes_failed")
         total = replace(ours, **{name: getattr(ours, name) + getattr(theirs, name) for name in names})
-        return Round(total, self.pruned + other.pruned, other.trouble)
+        undone = self.undone.sum(other.undone)
+        return Round(total, undone, self.pruned + other.pruned, other.trouble)
 
 
 class Worker:
     """Takes calls from lost owners, asks the tools' probes about those in doubt, and prunes what is past retention.
+
+    Undoing a run that a lost process has begun is gone on with, and so is what has become possible to undo since.
 
     A call that stays in doubt is looked at again after half the time that it has stood so, or when a probe can prove
     absence: at most an hour later. One that its own owner left in doubt is first left alone for the rest of its lease.
@@ -123,6 +129,8 @@ class Worker:
         await asyncio.to_thread(self.guard.floor.bring)
         await self._adopt()
         await self._settle()
+        if not self._stopping.is_set():
+            self._done = replace(self._done, undone=await acarry_on(self.guard, wait=PROBE_LIMIT))
         if self._prunes and not self._stopping.is_set():
             pruned = await asyncio.to_thread(prune, self.guard.journal, limit=1000)
             self._done = replace(self._done, pruned=pruned.total)

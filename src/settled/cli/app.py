@@ -18,6 +18,7 @@ from settled.cli.demo import demo
 from settled.cli.exits import MEANING, Exit, Problem
 from settled.cli.journal import journal
 from settled.cli.queue import queue
+from settled.cli.runs import runs
 from settled.cli.status import reconcile, status
 from settled.cli.worker import worker
 from settled.errors import JournalError
@@ -55,6 +56,7 @@ def _root(
 app.command("status")(status)
 app.add_typer(calls)
 app.add_typer(queue)
+app.add_typer(runs)
 app.command("reconcile")(reconcile)
 app.command("worker")(worker)
 app.add_typer(breakers)

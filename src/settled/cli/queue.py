@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from settled.api import explain, facts
+from settled.api.deciding import decide
 from settled.api.queue import aprobe, waiting
 from settled.cli import output, show, verdicts
 from settled.cli.confirming import confirm
@@ -43,6 +44,7 @@ class VerdictName(StrEnum):
     HAPPENED = "happened"
     DID_NOT_HAPPEN = "did-not-happen"
     HOLD = "hold"
+    UNDONE = "undone"
 
 
 class ThenName(StrEnum):
@@ -63,8 +65,9 @@ def list_queue(
 ) -> None:
     """List what waits for a person, oldest first.
 
-    Calls of unknown outcome, calls whose process was lost (orphans), and calls whose record is disputed. A tool without
-    a declared effect is marked with a star.
+    Calls of unknown outcome, calls whose process was lost (orphans), calls whose record is disputed, steps of a run
+    that could not be undone, and calls that need a person's leave. A tool without a declared effect is marked with a
+    star.
     """
     with opened(Given(journal, app)) as target:
         found, now = waiting(target.journal), target.journal.now()
@@ -171,6 +174,56 @@ def _show_probing(target: Target, call: Call, said: str, words: str) -> None:
         output.say(f"when that is proof: {proof.why}" + (f" ({moment(proof.since, now.wall)})" if proof.since else ""))
 
 
+@queue.command("approve")
+def approve_call(
+    op: Operation,
+    *,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why. It goes on record.")] = "",
+    by: Annotated[str | None, typer.Option(metavar="NAME", help="Who decides.", show_default="your user name")] = None,
+    journal: JournalOption = None,
+    app: AppOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give leave for a call that waits for it: for this call as it stands, once.
+
+    Whoever waits for it goes on; else it is made when its program asks again.
+    """
+    _decide(Given(journal, app), op, give=True, by=by, reason=reason, as_json=as_json)
+
+
+@queue.command("refuse")
+def refuse_call(
+    op: Operation,
+    *,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why. It goes on record, and the program is told.")],
+    by: Annotated[str | None, typer.Option(metavar="NAME", help="Who decides.", show_default="your user name")] = None,
+    journal: JournalOption = None,
+    app: AppOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Refuse a call that waits for leave: it is never made."""
+    _decide(Given(journal, app), op, give=False, by=by, reason=reason, as_json=as_json)
+
+
+def _decide(given: Given, op: str, *, give: bool, by: str | None, reason: str, as_json: bool) -> None:
+    with opened(given) as target:
+        call = target.call(op)
+        try:
+            decide(
+                target.guard,
+                call.operation_id,
+                give=give,
+                by=by or getpass.getuser(),
+                reason=reason,
+                any_tenant=True,
+            )
+        except DeclarationError as error:
+            raise Problem(Exit.REFUSED, str(error)) from error
+        after, now = target.call(call.operation_id), target.journal.now()
+        words = verdicts.leave_words(after)
+        output.emit(as_json, facts.of_call(after, now), lambda: output.say(f"{after.operation_id}: {words}"))
+
+
 @queue.command("resolve")
 def resolve_call(
     op: Operation,
@@ -194,8 +247,9 @@ def resolve_call(
 ) -> None:
     """Give a person's verdict on a call.
 
-    On a settled call that is disputed, hold takes it off the queue: seen. --app checks the result against the tool's
-    declared type, and is needed where the journal is encrypted.
+    On a settled call that is disputed, hold takes it off the queue: seen. On a step of a run that could not be undone,
+    undone says that somebody did it by hand, and hold leaves its effect as it is. --app checks the result against the
+    tool's declared type, and is needed where the journal is encrypted.
     """
     verdicts.check_options(verdict.value, reason=reason, result=result, then=then, force=force)
     with opened(Given(journal, app)) as target:

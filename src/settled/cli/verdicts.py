@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from settled.api import care, explain, secrets
+from settled.api import care, explain, facts, secrets
 from settled.api.queue import rehearse
 from settled.api.schema import BadArguments
 from settled.api.vault import SEALED
@@ -89,6 +89,19 @@ def standing(call: Call, now: Moment) -> str:
     return f"{call.state}{marks}, {still}{waits}"
 
 
+FOR_GOOD = ("undo_failed", "irreversible", "no_compensation")
+"""Why a step is not undone, where to try again brings nothing."""
+
+
+def leave_words(call: Call) -> str:
+    """Return how a call stands after a person's decision on it."""
+    if call.state is State.REFUSED:
+        return "refused; it is never made"
+    if call.state is State.AWAITING_APPROVAL and call.leave is not None:
+        return f"{len(call.leave.by)} of {call.leave.persons} have agreed; it still waits"
+    return "leave is given; it is made when its program asks for it again, or now if it waits"
+
+
 def commands(target: Target, call: Call) -> list[dict[str, str]]:
     """Return the commands that a person may type next, with what each means; ``...`` is to be filled in."""
     now, options = target.journal.now(), target.given.options()
@@ -96,6 +109,13 @@ def commands(target: Target, call: Call) -> list[dict[str, str]]:
     if call.terms.probed and call.state in (State.UNKNOWN, State.PROCESSING) and explain.waiting(call, now):
         app = "" if target.given.app else " --app MODULE:GUARD"
         found.append(("ask the tool's own system", f"settled queue probe {call.operation_id}{app}"))
+    if explain.waiting(call, now) == "approval":
+        found.append(("give leave, for this call as it stands, once", f"settled queue approve {call.operation_id}"))
+        found.append(("it is never made", f"settled queue refuse {call.operation_id} --reason '...'"))
+    run = facts.run_of(call.scope)
+    if explain.waiting(call, now) == "undo" and run is not None and call.reason not in FOR_GOOD:
+        app = "" if target.given.app else " --app MODULE:GUARD"
+        found.append(("try to undo it once more", f"settled runs resume {run}{app}"))
     for choice in explain.choices(call, now):
         name, forced = choice.verdict.replace("_", "-"), "" if choice.open else " --force"
         for more, meaning in _WAYS[choice.verdict]:
@@ -108,5 +128,6 @@ _WAYS = {
     "happened": ((" --result '...'", " (its result as JSON, if it is known)"),),
     "did_not_happen": ((" --then rerun", "; it may run again"), (" --then fail", "; it has failed for good")),
     "hold": (("", ""),),
+    "undone": (("", ""),),
 }
 """Verdict -> further options, and what they add to its meaning."""

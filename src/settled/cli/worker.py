@@ -37,9 +37,10 @@ def worker(
 ) -> None:
     """Settle what lost processes leave behind, until told to stop.
 
-    Takes in their calls, asks the tools' probes about unknown ones, erases what is past its retention, seals the log
-    and delivers alerts; makes no attempt. Any number of workers may run on one journal: each call is looked after by
-    one of them at a time. SIGTERM and Ctrl-C end it once what is under way is done; a second one ends it at once.
+    Takes in their calls, asks the tools' probes about unknown ones, goes on with undoing runs, erases what is past its
+    retention, seals the log and delivers alerts; begins no call of a run. Any number of workers may run on one journal:
+    each call, and each run, is looked after by one of them at a time. SIGTERM and Ctrl-C end it once what is under way
+    is done; a second one ends it at once.
     Needs --app.
     """
     with opened(Given(journal, app), tools="probes are declared with their tools") as target:
@@ -77,7 +78,8 @@ async def _working(work: Worker, told: list[str], data: TextIO, *, once: bool, a
 
 
 def _document(done: Round, **more: Any) -> dict[str, Any]:
-    found = {**asdict(done.settled), "pruned": done.pruned, **more}
+    undone = {"runs_undone": done.undone.compensated, "runs_partly_undone": done.undone.partly}
+    found = {**asdict(done.settled), **undone, "pruned": done.pruned, **more}
     return {**found, "trouble": done.trouble} if done.trouble else found
 
 
@@ -102,6 +104,8 @@ _NAMES = {
     "did_not_happen": "settled: did not happen",
     "left": "looked at, still unknown",
     "probes_failed": "of these, probes that failed",
+    "runs_undone": "runs undone",
+    "runs_partly_undone": "runs undone in part",
     "pruned": "past retention, erased",
 }
 

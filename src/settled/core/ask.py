@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from settled.core.call import Call
     from settled.core.entry import Entry
-    from settled.core.model import KeyKind, Owner, Terms
+    from settled.core.model import KeyKind, Leave, Owner, Terms
 
 
 class Ask(Struct, frozen=True):
@@ -57,6 +57,8 @@ class Ask(Struct, frozen=True):
     """A like call outside of runs of which this process was last told that it is in doubt or at work."""
     while_unknown: str = "identity"
     untold: str = "tell"
+    leave: Leave | None = None
+    """The leave that a person must give first; ``None``: none is needed."""
     entry: Entry | None = None
 
 

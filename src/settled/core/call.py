@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from settled.core.model import Attempt, Fault, KeyKind, Moment, Owner, Standing, Terms
+from settled.core.model import Attempt, Fault, KeyKind, Leave, Moment, Owner, Standing, Terms
 from settled.core.states import Event, State, next_state
 from settled.core.values import replace
 
@@ -62,6 +62,8 @@ class Call(Struct, frozen=True):
     not_before: float | None = None
     """Wall-clock seconds before which a parked call is not tried."""
     despite: tuple[str, ...] = ()
+    leave: Leave | None = None
+    """A person's leave, where one is needed."""
     log_no: int = 0
     log_head: str = ""
 

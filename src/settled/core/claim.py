@@ -21,6 +21,7 @@ from settled.core.ask import (
 )
 from settled.core.call import Call, evolve, opened
 from settled.core.keys import scoped_key
+from settled.core.leave import ask_for, asked_anew, given, use
 from settled.core.match import Match, find, reserve
 from settled.core.model import Effect, KeyKind
 from settled.core.settling import orphaned
@@ -51,7 +52,7 @@ class Claim(Struct, frozen=True):
         """Decide and, where something begins, record it."""
         ask = self.ask
         mine = books.by_id(ask.operation_id)
-        if mine is not None and mine.claim == ask.operation_id:
+        if mine is not None and mine.claim == ask.operation_id and mine.attempts:
             return Begun(mine)  # the answer to this very claim was lost
         why = runs.barred(books, ask)
         if why:
@@ -67,7 +68,7 @@ class Claim(Struct, frozen=True):
     def _answer(self, books: Books, found: Found, now: Moment) -> ClaimReply:
         if not isinstance(found, Match):
             return found
-        call, like = found.call, found.like
+        call, like, ask_leave = found.call, found.like, self.ask.leave
         if call.state is State.PROCESSING:
             if call.claim == self.ask.operation_id:
                 return Begun(call)  # our own new series: the answer to its claim was lost
@@ -77,7 +78,10 @@ class Claim(Struct, frozen=True):
         if call.state is State.UNKNOWN:
             may = self.repeat and self._may_repeat(call, now) and not call.held
             return self._begin_series(books, call, now) if may else Doubtful(call, like)
-        if call.state in (State.NOT_DONE, State.PARKED) and self._new_series(call, now):
+        if call.state is State.AWAITING_APPROVAL:
+            return Stands(asked_anew(books, call, ask_leave, now), like)
+        may = given(call, self.ask.terms, now) or self._new_series(call, now)
+        if call.state in (State.NOT_DONE, State.PARKED) and may:
             return self._begin_series(books, call, now)
         return Stands(call, like)
 
@@ -105,6 +109,8 @@ class Claim(Struct, frozen=True):
         unsettled = _unsettled(books, self.ask, call.operation_id)
         if unsettled is not None:
             return unsettled
+        if self.ask.leave is not None and call.state is State.NOT_DONE and not given(call, self.ask.terms, now):
+            return Stands(ask_for(books, call, self.ask.leave, now))
         ask, epoch = self.ask, call.epoch + 1
         taken, row = evolve(
             call,
@@ -120,8 +126,11 @@ class Claim(Struct, frozen=True):
             not_before=None,
             fault=None,
             reason="",
+            leave=use(call.leave),
         )
         books.put(taken, row)
+        if taken.leave is not None:
+            books.drop_owed(taken)
         return Begun(taken)
 
     def _new(self, books: Books, now: Moment) -> ClaimReply:
@@ -131,6 +140,8 @@ class Claim(Struct, frozen=True):
         if unsettled is not None:
             return unsettled
         bare = self._draft(books, now)
+        if self.ask.leave is not None:
+            return Stands(ask_for(books, bare, self.ask.leave, now))
         call, row = evolve(bare, Event.CLAIM, now, detail=self.ask.tool, attempts=opened(bare, bare.owner, 1, now))
         books.put(call, row)
         return Begun(call)

@@ -123,6 +123,8 @@ class Life(Jointly):
         """Answer what needs no attempt; or return the claim to try next."""
         match reply:
             case Stands(call):
+                if call.state is State.AWAITING_APPROVAL:
+                    return (yield from self._await_leave(claim, call))
                 return from_record(call)
             case WouldRun():
                 return shut or rejected("deadline")
@@ -169,6 +171,20 @@ class Life(Jointly):
             if patience <= 0 or self.out_of_time:
                 return from_record(reply.call)
             call = reply.call
+
+    def _await_leave(self, claim: Claim, call: Call) -> Flow[Answer | Claim]:
+        """Wait for a person, as long as the asker does: then it is told that the call waits, and may ask again."""
+        pause, patience = POLL[0], self.cut(self.limits.wait)
+        following = replace(claim, pinned=call.operation_id)
+        while patience > 0 and not self.abandoned:
+            before = self.at
+            yield from self.do(AwaitCall(call.operation_id, min(pause, patience), patience))
+            patience, pause = patience - (self.at - before), min(POLL[1], 2 * pause)
+            reply = yield from self.transact(replace(following, begin=False))
+            if not (isinstance(reply, Stands) and reply.call.state is State.AWAITING_APPROVAL):
+                return following
+            call = reply.call
+        return from_record(call)
 
     def _bury(self, call: Call) -> Flow[bool | None]:
         """Take a call from an owner that is seen dead; its lease need not be waited out.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 HARMLESS = frozenset({Effect.READ, Effect.IDEMPOTENT})
 """What these tools do may be done again under another key; the other side de-duplicates on the same key only."""
 OPEN_STATES = (State.SUCCEEDED, State.UNKNOWN, State.PROCESSING, State.PARTIAL, State.AWAITING_APPROVAL)
+STILL_WAITING = (State.PROCESSING, State.AWAITING_APPROVAL)
 MADE_AGAIN = (State.NOT_DONE, State.PARKED)
 
 
@@ -116,7 +117,7 @@ def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
 
     A call whose asker still waits is a concurrent intention of its own.
     """
-    if ask.terms.effect in HARMLESS:
+    if ask.terms.effect in HARMLESS and ask.leave is None:
         return None
     listed = () if ask.sibling in entry.reserved.values() else tuple(entry.listed)
     for operation_id in (*entry.open, *listed):  # a copy: other threads end calls meanwhile
@@ -124,7 +125,7 @@ def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
         if call is None or entry.awaited(operation_id) or not (_like(call, ask) and _may_bar(call, ask)):
             continue
         told = not entry.untold(call) and not entry.unread(call, ask.message)
-        if call.state is State.PROCESSING or not told:  # to be told that it is in flight ends nothing
+        if call.state in STILL_WAITING or not told:  # to be told that it is in flight, or waits, ends nothing
             return Match(call, like=True)
     return None
 
@@ -223,7 +224,8 @@ def _outside(books: Books, ask: Ask, now: Moment) -> Match | Barred | Suspect | 
     Once settled, what nobody was told of answers one like call.
     """
     if ask.while_unknown == "allow" or ask.terms.effect in HARMLESS:
-        return None
+        owed = owed_to(books, ask) if ask.leave is not None else None
+        return None if owed is None else Match(owed, like=True)
     # Of this identity only, where that is enough: many other calls of the tool may be at work.
     identity = None if ask.while_unknown == "any" else ask.identity
     found = books.unsettled(ask.tenant, ask.scope, ask.tool, identity)

@@ -188,6 +188,25 @@ class Attempt(Struct, frozen=True):
         return self.standing in IN_DOUBT
 
 
+class Leave(Struct, frozen=True):
+    """A person's leave for one call as it is on record: asked for, then given, then used. Single use."""
+
+    why: str
+    """What asks for it: the rule, or the threshold that was passed."""
+    until: float
+    """Wall-clock seconds after which it must be asked for anew: undecided, or given and not used."""
+    version: str = ""
+    """Of the tool, when it was asked for."""
+    persons: int = 1
+    """How many different ones must agree."""
+    within: float = 86_400.0
+    """Seconds to decide, and again to use it."""
+    by: tuple[str, ...] = ()
+    """Who has agreed so far."""
+    given: bool = False
+    used: bool = False
+
+
 class Terms(Struct, frozen=True):
     """What a tool's declaration means for the record, kept with the call for other processes.
 

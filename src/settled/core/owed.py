@@ -32,12 +32,20 @@ def doubted(books: Books, call: Call) -> None:
 def owed_to(books: Books, ask: Ask) -> Call | None:
     """Return a like call that was done, and that nobody knows of."""
     found = (books.by_id(operation_id) for operation_id in books.owed(ask.tenant, ask.tool, ask.fingerprint))
-    return next((c for c in found if c and c.state in DONE and c.operation_id not in ask.despite), None)
+    return next((c for c in found if c and _is_owed(c) and c.operation_id not in ask.despite), None)
+
+
+def _is_owed(call: Call) -> bool:
+    """Whether it was done, waits for leave, may begin under one that was given, or was refused."""
+    by_leave = call.leave is not None and call.state in (State.AWAITING_APPROVAL, State.NOT_DONE, State.REFUSED)
+    return by_leave or call.state in DONE
 
 
 def was_owed(call: Call) -> bool:
     """Whether the call has been in doubt, so that its outcome may be owed."""
-    return call.kind is KeyKind.RANDOM and (call.decided.startswith(BY_OTHERS) or bool(call.doubtful))
+    if call.kind is not KeyKind.RANDOM or call.state is State.AWAITING_APPROVAL:
+        return False
+    return call.decided.startswith(BY_OTHERS) or bool(call.doubtful)
 
 
 @dataclass(frozen=True, slots=True)

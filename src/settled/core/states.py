@@ -76,6 +76,7 @@ TABLE: dict[State, dict[Event, State]] = {
         _E.PARK: _S.PARKED,
         _E.SPLIT: _S.PARTIAL,
         _E.DOUBT: _S.UNKNOWN,
+        _E.ASK_LEAVE: _S.AWAITING_APPROVAL,
     },
     _S.UNKNOWN: {
         _E.CLAIM: _S.PROCESSING,  # only for tools that may be repeated, and for an asker who is there
@@ -89,6 +90,7 @@ TABLE: dict[State, dict[Event, State]] = {
         _E.CLAIM: _S.PROCESSING,
         _E.SUCCEED: _S.SUCCEEDED,  # late evidence; always disputed
         _E.FAIL: _S.FAILED,
+        _E.ASK_LEAVE: _S.AWAITING_APPROVAL,
         _E.EXPIRE: _S.EXPIRED,
     },
     _S.PARKED: {_E.CLAIM: _S.PROCESSING, _E.SUCCEED: _S.SUCCEEDED, _E.ABSENT: _S.NOT_DONE, _E.EXPIRE: _S.EXPIRED},

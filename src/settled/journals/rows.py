@@ -24,6 +24,7 @@ from settled.core.model import (
     Fault,
     FaultClass,
     KeyKind,
+    Leave,
     Moment,
     Owner,
     Phase,
@@ -147,6 +148,8 @@ def _numbers(call: Call) -> float:
         for moment in (attempt.ended, attempt.over):
             total += 0.0 if moment is None else moment.wall + moment.mono
         total += _hint(attempt.fault)
+    if call.leave is not None:
+        total += call.leave.until + call.leave.within
     return total + _hint(call.fault)
 
 
@@ -175,12 +178,13 @@ def _parts(call: Call) -> list[Any]:
         call.held,
         call.not_before,
         call.despite,
+        *(() if call.leave is None else (_leave(call.leave),)),
     ]
 
 
 def _unpacked(more: list[Any]) -> dict[str, Any]:
     words, fingerprint, claim, owner, created, changed, series, before, message, step, attempts, fault = more[:12]
-    reason, note, decided, asserted, held, not_before, despite = more[12:19]
+    reason, note, decided, asserted, held, not_before, despite, *leave = more[12:]
     return {
         "words": words,
         "fingerprint": fingerprint,
@@ -201,7 +205,26 @@ def _unpacked(more: list[Any]) -> dict[str, Any]:
         "held": held,
         "not_before": not_before,
         "despite": tuple(despite),
+        "leave": _leave_of(*leave[0]) if leave else None,
     }
+
+
+def _leave(leave: Leave) -> list[Any]:
+    return [
+        leave.why,
+        leave.until,
+        leave.version,
+        leave.persons,
+        leave.within,
+        leave.by,
+        leave.given,
+        leave.used,
+    ]
+
+
+def _leave_of(*values: Any) -> Leave:
+    why, until, version, persons, within, by, given, used = values
+    return Leave(why, until, version, persons, within, tuple(by), given, used)
 
 
 def _moment(moment: Moment | None) -> tuple[float, str, float] | None:

@@ -1,0 +1,34 @@
+"""A person gives or refuses leave for a call that waits for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from settled.api import care, making, secrets
+from settled.core.answer import from_record
+from settled.core.leave import Decide
+from settled.core.settling import Refused
+from settled.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from settled.api.guard import Guard
+    from settled.api.result import Result
+
+
+def decide(
+    guard: Guard, operation_id: str, *, give: bool, by: str, reason: str, any_tenant: bool = False
+) -> Result[Any]:
+    """Take a person's decision; return how the call stands then. Raises ``DeclarationError`` if it cannot be taken.
+
+    ``any_tenant``: for the operator of the journal, who answers for all of them.
+    """
+    if not by.strip() or (not give and not reason.strip()):
+        raise DeclarationError("a decision needs a name (by=), and a refusal its reason (reason=)")
+    call = guard.journal.get(operation_id)
+    if call is None or not (any_tenant or call.tenant == guard.tenant):
+        raise DeclarationError(f"no call of tenant {guard.tenant!r} has the operation id {operation_id!r}")
+    reply = guard.journal.perform(Decide(operation_id, give, secrets.clean(by), secrets.clean(reason), call.log_no))
+    if isinstance(reply, Refused):
+        raise DeclarationError(f"{operation_id}: {reply.why}")
+    guard.floor.presence.wake(operation_id)
+    return making.to_result(guard, care.tool_of(guard, reply), from_record(reply))

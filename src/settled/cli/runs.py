@@ -1,0 +1,209 @@
+"""``settled runs``: the tasks of agents, what they did, and what became of it."""
+
+import asyncio
+import sys
+from contextlib import redirect_stdout
+from typing import Annotated, Any
+
+import typer
+
+from settled.api import sagas, story
+from settled.api.facts import when
+from settled.cli import output
+from settled.cli.confirming import confirm
+from settled.cli.exits import Exit, Problem
+from settled.cli.options import AppOption, FailOption, JournalOption, JsonOption, YesOption
+from settled.cli.target import Given, Target, opened
+from settled.cli.words import age, local, plural
+from settled.core.books import RunRecord, RunState
+from settled.core.runs import Held
+
+runs = typer.Typer(name="runs", help="Runs: tasks of agents, as a whole.", no_args_is_help=True, rich_markup_mode=None)
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
+TenantOption = Annotated[str | None, typer.Option(metavar="NAME", help="Whose run it is.", show_default="the app's")]
+_NEEDS = "what undoes a call is declared with its tool"
+_MEANS = {
+    RunState.ACTIVE: "it is at work, or its process was lost: whoever enters it again goes on where it stopped",
+    RunState.COMPLETED: "it came to its end: entered again it replays",
+    RunState.KEPT: "it failed, and what it did was kept: it may be entered again",
+    RunState.ROLLING_BACK: "it is being undone: no call of it begins any more",
+    RunState.COMPENSATED: "all that it did is undone",
+    RunState.PARTLY_COMPENSATED: "it is undone in part: what is left stands in the queue",
+}
+
+
+@runs.command("list")
+def list_runs(
+    *,
+    state: Annotated[
+        list[RunState] | None, typer.Option(help="Only runs in this state; may be given more than once.")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this tenant.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Look at so many at the most.")] = 100,
+    fail: FailOption = False,
+    journal: JournalOption = None,
+    app: AppOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List runs, newest first. With --fail, exit code 1 if one is being undone, or is undone in part."""
+    with opened(Given(journal, app)) as target:
+        looked = target.journal.runs(limit)
+        found = [r for r in looked if (not state or r.state in state) and (tenant is None or r.tenant == tenant)]
+        now = target.journal.now().wall
+        output.emit(as_json, {"runs": [story.of_run(run) for run in found]}, lambda: _show_list(target, found, now))
+        wanting = target.journal.undoing(1)
+    if fail and wanting:
+        raise typer.Exit(Exit.ATTENTION)
+
+
+def _show_list(target: Target, found: list[RunRecord], now: float) -> None:
+    if not found:
+        output.tell("no runs")
+        return
+    rows = [(r.run_id, str(r.state), age(r.changed, now) if r.changed else "-", str(r.entry), r.reason) for r in found]
+    output.table(("RUN", "STATE", "CHANGED", "ENTRIES", "WHY"), rows)
+    output.tell(f"to look at one: settled runs show {found[0].run_id}{target.given.options()}")
+
+
+@runs.command("show")
+def show_run(
+    run: RunName,
+    *,
+    tenant: TenantOption = None,
+    journal: JournalOption = None,
+    app: AppOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell what a run did, line by line, with what undid it."""
+    with opened(Given(journal, app)) as target:
+        record = _run(target, run, tenant)
+        lines, commands = story.story(target.guard, record), _next(target, record)
+        told = [{"at": when(line.at), "operation_id": line.operation_id, "words": line.words} for line in lines]
+        document = story.of_run(record) | {"story": told, "next": commands}
+        output.emit(as_json, document, lambda: _show(target, record, lines, commands))
+
+
+def _show(target: Target, run: RunRecord, lines: list[story.Line], commands: list[str]) -> None:
+    now = target.journal.now().wall
+    output.facts(
+        [
+            ("run", run.run_id),
+            ("tenant", run.tenant),
+            ("state", f"{run.state}: {_MEANS[run.state]}"),
+            ("why", run.reason),
+            ("begun", f"{local(run.begun)} ({age(run.begun, now)})" if run.begun else ""),
+            ("entries", str(run.entry)),
+            ("inside", run.parent),
+            ("process", f"{run.owner.pid} on {run.owner.host}" if run.owner else ""),
+        ]
+    )
+    output.title("What happened")
+    for line in lines:
+        output.say(f"{output.INDENT}{local(line.at)}  {output.INDENT * line.depth}{line.words}  [{line.operation_id}]")
+    if not lines:
+        output.say(f"{output.INDENT}no call is on record")
+    if commands:
+        output.title("What now")
+        for command in commands:
+            output.say(f"{output.INDENT}{command}")
+
+
+def _next(target: Target, run: RunRecord) -> list[str]:
+    options, app = target.given.options(), "" if target.given.app else " --app MODULE:GUARD"
+    if run.state in (RunState.ROLLING_BACK, RunState.PARTLY_COMPENSATED):
+        return [f"settled runs resume {run.run_id}{app}{options}", f"settled queue list{options}"]
+    if run.state is RunState.COMPENSATED:
+        return []
+    return [f"settled runs compensate {run.run_id} --reason '...'{app}{options}"]
+
+
+def _run(target: Target, name: str, tenant: str | None) -> RunRecord:
+    whose = target.guard.tenant if tenant is None else tenant
+    found = target.journal.run(whose, name)
+    if found is None:
+        of = f" of tenant {whose!r}" if whose else ""
+        raise Problem(Exit.NOT_FOUND, f"no run{of} in {target.journal.url} has the id {name!r}")
+    return found
+
+
+@runs.command("compensate")
+def compensate_run(
+    run: RunName,
+    *,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why. It goes on record.")],
+    wait: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for what is in flight, and for proof.")
+    ] = 30.0,
+    yes: YesOption = False,
+    journal: JournalOption = None,
+    app: AppOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Undo what a run did, the last first.
+
+    Needs --app. Exit code 1 if something of it could not be undone: it stands in the queue then.
+    """
+    with opened(Given(journal, app), tools=_NEEDS) as target:
+        record = _run(target, run, None)
+        if record.state is not RunState.COMPENSATED:
+            confirm(f"what run {record.run_id!r} did is undone, and none of its calls is made any more", yes=yes)
+        ended = _roll_back(target, record, reason, wait)
+        _report(target, [ended], as_json=as_json)
+
+
+@runs.command("resume")
+def resume_runs(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only this run.")] = None,
+    *,
+    wait: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for what is in flight, and for proof.")
+    ] = 30.0,
+    journal: JournalOption = None,
+    app: AppOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on with undoing that a lost process has left, or that has become possible since.
+
+    Put this, or ``settled worker``, on a schedule. A run that is not being undone is resumed by its own program, which
+    enters it again. Needs --app. Exit code 1 if something could not be undone.
+    """
+    with opened(Given(journal, app), tools=_NEEDS) as target:
+        if run is not None:
+            record = _run(target, run, None)
+            if record.state not in (RunState.ROLLING_BACK, RunState.PARTLY_COMPENSATED, RunState.COMPENSATED):
+                raise Problem(
+                    Exit.REFUSED, f"run {run!r} is {record.state}: its own program goes on, by entering it again"
+                )
+            found = [record]
+        else:
+            found = sagas.unfinished(target.guard, 1000)
+        ended = [_roll_back(target, record, "", wait) for record in found]
+        _report(target, ended, as_json=as_json)
+
+
+def _roll_back(target: Target, run: RunRecord, reason: str, wait: float) -> RunRecord:
+    order = sagas.order_for(target.guard, run.run_id, tenant=run.tenant, reason=reason, wait=wait)
+    with redirect_stdout(sys.stderr):
+        ended = asyncio.run(sagas.aroll_back(target.guard, order))
+    if isinstance(ended, Held):
+        owner = ended.run.owner
+        who = f" (process {owner.pid} on {owner.host})" if owner else ""
+        raise Problem(Exit.REFUSED, f"another process works on run {run.run_id!r}{who}; nothing was done")
+    return ended or run
+
+
+def _report(target: Target, ended: list[RunRecord], *, as_json: bool) -> None:
+    document: dict[str, Any] = {"runs": [story.of_run(run) for run in ended]}
+    output.emit(as_json, document, lambda: _tell(target, ended))
+    if any(run.state is not RunState.COMPENSATED for run in ended):
+        raise typer.Exit(Exit.ATTENTION)
+
+
+def _tell(target: Target, ended: list[RunRecord]) -> None:
+    if not ended:
+        output.tell("nothing is left to be gone on with")
+    for run in ended:
+        output.say(f"{run.run_id} is {run.state}: {_MEANS[run.state]}")
+    left = [run for run in ended if run.state is not RunState.COMPENSATED]
+    if left:
+        output.tell(f"of {plural(len(left), 'run')} something is left: settled queue list{target.given.options()}")

@@ -1,0 +1,217 @@
+"""``settled runs``: list them, tell what one did, undo it, go on with undoing; and leave given in the queue."""
+
+import json
+import sys
+from contextlib import suppress
+
+import pytest
+
+from settled.cli import main
+from tests.cli.conftest import Ended
+
+DESK = """
+from pathlib import Path
+
+import settled
+
+guard = settled.Guard("sqlite:///desk.db")
+REFUSED = Path("refused.txt").read_text().split() if Path("refused.txt").exists() else []
+
+
+@guard.tool(effect="write")
+def cancel(booking: str) -> str:
+    if booking in REFUSED:
+        raise settled.NotExecuted("no refund")
+    return "cancelled"
+
+
+@guard.tool(effect="write", compensate=cancel, undo=lambda call, result: {"booking": result})
+def book(what: str) -> str:
+    return f"b-{what}"
+
+
+@guard.tool(effect="write", approve={"amount": 100}, waiver="money is money")
+def pay(to: str, amount: int) -> str:
+    return f"paid {to}"
+"""
+
+
+class Desk:
+    def __init__(self, folder, capsys):
+        self.folder, self.capsys = folder, capsys
+        (folder / "desk.py").write_text(DESK)
+
+    def open(self):
+        import importlib  # noqa: PLC0415 - the module is written by the test
+
+        sys.modules.pop("desk", None)
+        importlib.invalidate_caches()
+        return importlib.import_module("desk")
+
+    def trip(self, name, *what, error=None):
+        module = self.open()
+        with module.guard as guard, suppress(LookupError), guard.run(name, on_error="compensate", undo_within=0.0):
+            for each in what:
+                module.book(each)
+            if error:
+                raise LookupError(error)
+
+    def rebook(self):
+        """Let refusals be such as may pass."""
+        text = DESK.replace('NotExecuted("no refund")', 'NotExecuted("busy", retryable=True)')
+        (self.folder / "desk.py").write_text(text.replace('guard.tool(effect="write")', "guard.tool(attempts=1)"))
+
+    def cli(self, *words, app=True):
+        sys.modules.pop("desk", None)
+        given = ["--journal", "sqlite:///desk.db", *(["--app", "desk:guard"] if app else [])]
+        self.capsys.readouterr()
+        code = main([*words, *given])
+        said = self.capsys.readouterr()
+        return Ended(code, said.out, said.err)
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for name in ("SETTLED_JOURNAL", "SETTLED_APP"):
+        monkeypatch.delenv(name, raising=False)
+    yield Desk(tmp_path, capsys)
+    sys.modules.pop("desk", None)
+
+
+def test_runs_are_listed_with_why(desk):
+    desk.trip("good", "flight")
+    desk.trip("bad", "flight", error="no taxi")
+    listed = desk.cli("runs", "list", app=False)
+    assert [line.split()[:2] for line in listed.out.splitlines()] == [
+        ["RUN", "STATE"],
+        ["bad", "compensated"],
+        ["good", "completed"],
+    ]
+    assert "LookupError: no taxi" in listed.out
+    assert "settled runs show bad" in listed.err
+    found = desk.cli("runs", "list", "--state", "completed", "--json", app=False).json["runs"]
+    assert [(run["run"], run["state"], run["entries"]) for run in found] == [("good", "completed", 1)]
+    assert desk.cli("runs", "list", "--fail", app=False).code == 0
+
+
+def test_a_run_reads_as_a_story(desk):
+    desk.trip("bad", "flight", "hotel", error="no taxi")
+    shown = desk.cli("runs", "show", "bad")
+    told = [
+        line.partition("  ")[2].strip().partition("  [")[0] for line in shown.out.split("What happened")[1].splitlines()
+    ]
+    words = [line.partition("  ")[2] for line in told if line]
+    assert [each.split(" (by ")[0] for each in words] == [
+        "book(what='flight') begins",
+        "book(what='flight') is done",
+        "book(what='hotel') begins",
+        "book(what='hotel') is done",
+        "book(what='hotel') is to be undone by cancel",
+        "cancel(booking='b-hotel') begins",
+        "cancel(booking='b-hotel') is done",
+        "book(what='hotel') is undone",
+        "book(what='flight') is to be undone by cancel",
+        "cancel(booking='b-flight') begins",
+        "cancel(booking='b-flight') is done",
+        "book(what='flight') is undone",
+    ]
+    document = desk.cli("runs", "show", "bad", "--json").json
+    assert (document["state"], document["reason"], len(document["story"]), document["next"]) == (
+        "compensated",
+        "LookupError: no taxi",
+        12,
+        [],
+    )
+
+
+def test_a_run_that_is_not_there(desk):
+    desk.trip("good", "flight")
+    missing = desk.cli("runs", "show", "nobody", "--json")
+    assert (missing.code, missing.error["code"]) == (4, "not_found")
+
+
+def test_a_finished_run_is_undone_by_an_operator(desk):
+    desk.trip("good", "flight", "hotel")
+    assert "Nobody is here to be asked" in desk.cli("runs", "compensate", "good", "--reason", "cancelled").err
+    undone = desk.cli("runs", "compensate", "good", "--reason", "the customer has called", "--yes", "--json")
+    assert (undone.code, undone.json["runs"][0]["state"]) == (0, "compensated")
+    assert undone.json["runs"][0]["reason"] == "the customer has called"
+    again = desk.cli("runs", "compensate", "good", "--reason", "once more")
+    assert (again.code, again.out) == (0, "good is compensated: all that it did is undone\n")
+
+
+def test_undoing_needs_the_app(desk):
+    desk.trip("good", "flight")
+    refused = desk.cli("runs", "compensate", "good", "--reason", "x", "--yes", app=False)
+    assert (refused.code, "name the app with --app" in refused.err) == (2, True)
+
+
+def test_what_could_not_be_undone_is_in_the_queue_and_a_person_settles_it(desk):
+    (desk.folder / "refused.txt").write_text("b-hotel")
+    desk.trip("bad", "flight", "hotel", error="no taxi")
+    assert desk.cli("runs", "list", "--fail", app=False).code == 1
+    [waiting] = desk.cli("queue", "list", "--json", app=False).json["calls"]
+    assert (waiting["waiting"], waiting["tool"], waiting["run"]) == ("undo", "book", "bad")
+    assert "its compensation was refused for good" in waiting["why"]
+    shown = desk.cli("queue", "show", waiting["operation_id"], app=False)
+    assert f"settled queue resolve {waiting['operation_id']} undone --reason '...'" in shown.out
+    assert "settled runs resume" not in shown.out  # that would bring nothing
+    tried = desk.cli(
+        "queue", "resolve", waiting["operation_id"], "undone", "--reason", "called", "--dry-run", app=False
+    )
+    assert "would be compensated on a person's word" in tried.out
+    desk.cli("queue", "resolve", waiting["operation_id"], "undone", "--by", "ann", "--reason", "called", app=False)
+    assert desk.cli("runs", "list", "--json", app=False).json["runs"][0]["state"] == "compensated"
+
+
+def test_undoing_that_has_become_possible_is_gone_on_with(desk):
+    desk.rebook()
+    (desk.folder / "refused.txt").write_text("b-hotel")
+    desk.trip("bad", "hotel", error="no taxi")
+    partly = desk.cli("runs", "resume", "--wait", "0")
+    assert (partly.code, "undone in part" in partly.out) == (1, True)
+    (desk.folder / "refused.txt").unlink()
+    resumed = desk.cli("runs", "resume", "--json")
+    assert (resumed.code, [run["state"] for run in resumed.json["runs"]]) == (0, ["compensated"])
+    assert desk.cli("runs", "resume").err.startswith("nothing is left")
+
+
+def test_a_run_that_is_not_being_undone_is_its_programs_to_resume(desk):
+    desk.trip("good", "flight")
+    refused = desk.cli("runs", "resume", "good")
+    assert (refused.code, "its own program goes on" in refused.err) == (5, True)
+
+
+def test_a_worker_goes_on_with_undoing(desk):
+    desk.rebook()
+    (desk.folder / "refused.txt").write_text("b-hotel")
+    desk.trip("bad", "hotel", error="no taxi")
+    (desk.folder / "refused.txt").unlink()
+    worked = desk.cli("worker", "--once", "--json")
+    assert json.loads(worked.out)["runs_undone"] == 1
+    assert desk.cli("runs", "list", "--json", app=False).json["runs"][0]["state"] == "compensated"
+
+
+def test_leave_is_given_and_refused_from_the_queue(desk):
+    module = desk.open()
+    with module.guard:
+        first = module.pay.options(wait=0).call("ann", 500)
+        second = module.pay.options(wait=0).call("bob", 500)
+    waiting = desk.cli("queue", "list", app=False)
+    assert waiting.out.count("approval") == 2
+    assert "amount is over 100" in waiting.out
+    shown = desk.cli("queue", "show", first.operation_id, app=False)
+    assert f"settled queue approve {first.operation_id}" in shown.out
+    given = desk.cli("queue", "approve", first.operation_id, "--by", "eva", app=False)
+    assert (given.code, "leave is given" in given.out) == (0, True)
+    refused = desk.cli("queue", "refuse", second.operation_id, "--by", "eva", "--reason", "no", "--json", app=False)
+    assert refused.json["state"] == "refused"
+    late = desk.cli("queue", "approve", second.operation_id, app=False)
+    assert (late.code, "the call is refused" in late.err) == (5, True)
+    module = desk.open()
+    with module.guard:
+        assert module.pay.call("ann", 500).value == "paid ann"
+        assert module.pay.call("bob", 500).status == "refused"
