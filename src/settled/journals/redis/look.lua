@@ -1,0 +1,14 @@
+-- Looks only: a list of commands that read, each with the number of the part that it reads.
+
+local m = redis.call('HMGET', meta, 'id', 'commits', 'sizes')
+local wrong = trouble(m)
+if wrong then return wrong end
+
+local answers, at = {}, 1
+for i, count in ipairs(p.asked) do
+  local words = {ARGV[at + 1], KEYS[tonumber(ARGV[at + 2])]}
+  for j = 3, count do words[j] = ARGV[at + j] end
+  at = at + count
+  answers[i] = redis.call(unpack(words))
+end
+return {'seen', m[2], answers}
