@@ -57,13 +57,14 @@ def test_it_agrees_when_every_commit_finds_another_state(server, monkeypatch):
     """As if another process had just changed something: the commit says what stands, and is made once more."""
     commit, turns = Transactions.commit, itertools.cycle([True, False])
 
-    def changed_meanwhile(self, hints, books, about):
-        request, words = commit(self, hints, books, about)
-        if next(turns):
-            request["n"]["rows"] += 1  # a condition more, which does not hold
-            at = len(hints.ids) + len(hints.fields) + len(hints.prefixes) + 2 * request["n"]["calls"]
+    def changed_meanwhile(self, hints, books, now):
+        about, words = commit(self, hints, books, now)
+        if next(turns):  # a condition more, which does not hold
+            counts = about[-1]
+            at = sum(about[2:5]) + 2 * counts[0]
+            counts[1] += 1
             words[at:at] = [b"no such row", b"0000000000000001"]
-        return request, words
+        return about, words
 
     monkeypatch.setattr(Transactions, "commit", changed_meanwhile)
     run_state_machine_as_test(agreement(server), settings=chosen(12, 40))
@@ -75,8 +76,9 @@ def test_it_agrees_when_every_answer_to_a_commit_is_lost(server, monkeypatch):
 
     def once(self, request):
         answer = ask(self, request)
-        if "number" in request[0] and request[0]["number"] not in lost:
-            lost.append(request[0]["number"])
+        about, _ = request
+        if len(about) > 5 and about[5:7] not in lost:
+            lost.append(about[5:7])
             raise ConnectionError("the answer was lost")
         return answer
 

@@ -19,7 +19,7 @@ PREFIX: Final = "settled"
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 _TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
 _SCHEMES: Final = {"valkey": "redis", "valkeys": "rediss", "redis": "redis", "rediss": "rediss", "unix": "unix"}
-_PARTS: Final = ("meta", "calls", "rows", "index", "logs", "log", "seals", "outbox", "clients")
+_PARTS: Final = ("meta", "calls", "rows", "index", "log")
 
 OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "prefix": str,

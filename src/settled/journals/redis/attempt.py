@@ -54,6 +54,7 @@ class Attempt:
                 return
             found = self._commit(books, None)
             if found is None:
+                self.common.learn(self.group)
                 return
             conflicts += 1
             if time.monotonic() >= deadline or (conflicts >= _MOST_TOGETHER and len(self.group) > 1):
@@ -75,9 +76,9 @@ class Attempt:
         except _Unforeseen:
             return False
         found = self._commit(books, now)
-        common.learn(self.group, guessed_right=found is None)
         if found is None:
             return True
+        common.doubt(self.group)
         common.forget_own(guessed)
         self._found = found
         return False

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.states import Event
 from settled.journals.audit import broken_chains, broken_seals, head_of, missing_head, off_its_log, seal_over
-from settled.journals.redis.cells import log_of, packed, stored, text_of, unpack
-from settled.journals.redis.lists import CALLS, LOG, META, SEALS
+from settled.journals.redis.cells import VERSION, log_of, packed, stored, unpack
+from settled.journals.redis.lists import CALLS, LOG, META, ROWS
 from settled.ports import Report
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def rows_after(look: Look, number: int, most: int | None = None) -> Iterator[tup
     left = most
     while left is None or left > 0:
         size = _PAGE if left is None else min(_PAGE, left)
-        (entries,) = look([("XRANGE", LOG, str(number + 1), "+", "COUNT", str(size))])
-        for entry, (_, data) in entries:
+        (entries,) = look([(b"XRANGE", LOG, b"%d" % (number + 1), b"+", b"COUNT", b"%d" % size)])
+        for entry, (_, data, *_) in entries:
             number = int(entry.split(b"-")[0])
             yield number, log_of(data)
         if len(entries) < size:
@@ -42,27 +42,36 @@ def rows_after(look: Look, number: int, most: int | None = None) -> Iterator[tup
 
 def seal(books: RedisBooks, look: Look, now: Moment) -> bool:
     """Chain the heads that are new since the last seal; return whether there were any."""
-    found = books.row(_SEALED)
-    upto, previous = unpack(found) if found else (0, "")
+    number, upto, previous = _sealed(books.row(_SEALED))
     new = list(rows_after(look, upto, _MOST))
     if not new:
         return False
     last, text = new[-1][0], seal_over(previous, (head_of(row) for _, row in new))
-    books.set_row(_SEALED, packed((last, text)))
-    books.add_seal(packed((last, now.wall, text)))
+    books.set_row(_SEALED, packed((number + 1, last, text)))
+    books.set_row(b"seal %d" % (number + 1), packed((last, now.wall, text)))
     return True
+
+
+def _sealed(value: bytes | None) -> tuple[int, int, str]:
+    """Return how many seals there are, how far the newest goes, and its text."""
+    number, upto, text = unpack(value) if value else (0, 0, "")
+    return number, upto, text
+
+
+def _newest(value: bytes | None) -> tuple[int, int, str]:
+    return _sealed(value[VERSION:] if value else None)
 
 
 def unsealed(look: Look) -> bool:
     """Whether there are rows that no seal covers."""
-    rows, last = look([("HGET", META, "rows"), ("LINDEX", SEALS, "-1")])
-    return int(rows or 0) > (unpack(last)[0] if last else 0)
+    rows, sealed = look([(b"HGET", META, b"rows"), (b"HGET", ROWS, _SEALED)])
+    return int(rows) > _newest(sealed)[1]
 
 
 def head(look: Look) -> str:
     """Return the newest seal; empty before the first."""
-    (last,) = look([("LINDEX", SEALS, "-1")])
-    return str(unpack(last)[2]) if last else ""
+    (sealed,) = look([(b"HGET", ROWS, _SEALED)])
+    return _newest(sealed)[2]
 
 
 def verify(look: Look, kept: str | None) -> Report:
@@ -96,7 +105,7 @@ def _left_behind(operation_id: str, log: list[LogRow]) -> str | None:
 def _all_calls(look: Look) -> Iterator[Call]:
     cursor: Any = b"0"
     while True:
-        (answer,) = look([("HSCAN", CALLS, cursor, "COUNT", str(_PAGE))])
+        (answer,) = look([(b"HSCAN", CALLS, cursor, b"COUNT", b"%d" % _PAGE)])
         cursor, found = answer
         for i in range(0, len(found), 2):
             yield stored(found[i + 1]).call
@@ -105,8 +114,6 @@ def _all_calls(look: Look) -> Iterator[Call]:
 
 
 def _seals(look: Look) -> list[Any]:
-    (found,) = look([("LRANGE", SEALS, "0", "-1")])
-    return [unpack(each) for each in found]
-
-
-__all__ = ["head", "rows_after", "seal", "text_of", "unsealed", "verify"]
+    (sealed,) = look([(b"HGET", ROWS, _SEALED)])
+    values = look([(b"HGET", ROWS, b"seal %d" % number) for number in range(1, _newest(sealed)[0] + 1)])
+    return [unpack(value[VERSION:]) for value in values if value]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from settled.core.books import RunRecord
     from settled.core.call import Call, LogRow
 
+ALERTS: Final = prefix("alerts")
 _LAST: Final = b"~"
 """Sorts behind every place: a call that this transaction makes."""
 
@@ -274,13 +275,12 @@ class RedisBooks:
         self._row(field)
         self._own.rows[field] = value
 
-    def told(self, alert_ids: Iterable[int]) -> None:
+    def delivered(self, alert_ids: Iterable[int]) -> None:
         """Take alerts out of the outbox."""
-        self._own.told += [b"%d" % each for each in alert_ids]
-
-    def add_seal(self, seal: bytes) -> None:
-        """Append a seal."""
-        self._own.seals.append(seal)
+        for alert_id in alert_ids:
+            number = b"%020d" % alert_id
+            self._own.rows[b"alert " + number] = None
+            self._own.leave(ALERTS, number, b"")
 
 
 def _of_the_whole_life(call: Call) -> Iterable[bytes]:
@@ -305,7 +305,7 @@ def _as_it_stands(call: Call) -> Iterable[tuple[bytes, bytes]]:
         yield prefix("due"), moment_text(due)
 
 
-def conditions(read: Sight) -> tuple[dict[str, int], list[bytes]]:
+def conditions(read: Sight) -> tuple[list[int], list[bytes]]:
     """Return what must still stand at a commit: how many of each, and the bytes, as the script takes them."""
     words: list[bytes] = []
     for operation_id, stored in read.calls.items():
@@ -314,13 +314,15 @@ def conditions(read: Sight) -> tuple[dict[str, int], list[bytes]]:
         words += field, row.version if row else NEW
     for start, members in read.ranges.items():
         words += start, b"\n".join(members)
-    return {"calls": len(read.calls), "rows": len(read.rows), "ranges": len(read.ranges)}, words
+    return [len(read.calls), len(read.rows), len(read.ranges)], words
 
 
-def writes(pages: Pages) -> tuple[dict[str, int], list[bytes]]:
+def writes(pages: Pages) -> tuple[list[int], list[bytes]]:
     """Return what a commit writes: how many of each, and the bytes, as the script takes them."""
     put: list[bytes] = []
     drop: list[bytes] = []
+    kept: list[bytes] = []
+    unset: list[bytes] = []
     enter: list[bytes] = []
     new: dict[bytes, bytes] = {}
     for operation_id, to in pages.calls.items():
@@ -328,19 +330,23 @@ def writes(pages: Pages) -> tuple[dict[str, int], list[bytes]]:
             drop.append(raw(operation_id))
         else:
             put += raw(operation_id), to.place, call_data(to.call)
+    for field, value in pages.rows.items():
+        if value is None:
+            unset.append(field)
+        else:
+            kept += field, value
     for (start, member), place in pages.index.items():
         if place:
             enter.append(start + place + member)
         elif place is not None:
             new[member] = new.get(member, b"") + start
-    rows = [each for field, value in pages.rows.items() for each in (field, value or b"")]
     leave = [start + place + member for start, place, member in pages.left]
     log = [each for pair in pages.log for each in pair]
     made = [each for pair in new.items() for each in pair]
-    words = [*put, *drop, *rows, *leave, *enter, *made, *log, *pages.alerts, *pages.told, *pages.seals]
-    counts = {"put": len(put) // 3, "drop": len(drop), "set": len(pages.rows), "leave": len(leave)}
-    counts |= {"enter": len(enter), "new": len(new), "log": len(pages.log)}
-    return counts | {"alerts": len(pages.alerts), "told": len(pages.told), "seals": len(pages.seals)}, words
+    alerts = [each for alert in pages.alerts for each in (ALERTS, alert)]
+    words = [*log, *put, *drop, *kept, *unset, *leave, *enter, *made, *alerts]
+    counts = [len(pages.log), len(put) // 3, len(drop), len(kept) // 2, len(unset), len(leave), len(enter), len(new)]
+    return [*counts, len(pages.alerts)], words
 
 
-__all__ = ["RedisBooks", "Row", "conditions", "writes"]
+__all__ = ["ALERTS", "RedisBooks", "Row", "conditions", "writes"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def check(line: Line, look: lists.Look, connections: Connections) -> Report:
     """Look at settings, size and what was lost; say what is wrong and what to do."""
     settings = connections.settings = read_settings(line, line.info())
-    (found,) = look([("HGETALL", lists.META)])
+    (found,) = look([(b"HGETALL", lists.META)])
     meta = {found[i].decode(): found[i + 1].decode() for i in range(0, len(found), 2)}
     identity = connections.identity
     facts: dict[str, Any] = {

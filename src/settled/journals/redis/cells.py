@@ -1,8 +1,9 @@
 """How records lie in Redis: names, and values of bytes that hold any text and any float as they are.
 
-``calls``: operation id -> version, place, record. ``rows``: name -> version, value. The version is the number of the
-commit that wrote it, 16 digits; the place (20 digits) orders calls by their creation. ``index`` holds members made of a
-prefix of 16 bytes (what they are found by), a place and a name, so that the members of one prefix lie side by side.
+``calls``: operation id -> version, place, number of its last row of the log, record. ``rows``: name -> version, value.
+The version is the number of the commit that wrote it, 16 digits; the place (20 digits) orders calls by their creation.
+``index`` holds members made of a prefix of 16 bytes (what they are found by), a place and a name, so that members of
+one prefix lie side by side.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 VERSION: Final = 16
 PLACE: Final = 20
+LAST: Final = 16
+"""The number of a row of the log."""
 PREFIX: Final = 16
 NEW: Final = b""
 """The place of a call, or the version of a cell, that is not there yet."""
@@ -92,8 +95,13 @@ def call_data(call: Call) -> bytes:
 
 def stored(value: bytes) -> Stored:
     """Return the call of a value of ``calls``."""
-    record = read_call(unpack(value[VERSION + PLACE :]))
+    record = read_call(unpack(value[VERSION + PLACE + LAST :]))
     return Stored(record, value[:VERSION], value[VERSION : VERSION + PLACE])
+
+
+def last_row(value: bytes) -> bytes:
+    """Return the number of the last row of the log of a value of ``calls``."""
+    return value[VERSION + PLACE : VERSION + PLACE + LAST]
 
 
 def row_of(value: bytes) -> Row:

@@ -73,8 +73,7 @@ class Connections:
             info = line.info()
             self._check_role(info)
             run = f"{info.get('run_id')} {info.get('master_replid')}"
-            request = {"id": fresh, "run": run, "seen": self.identity.seen, "gap": GAP, "format": FORMAT}
-            self._take(line.run("enter", request), mark, wanted)
+            self._take(line.run("enter", [fresh, run, self.identity.seen, GAP, FORMAT]), mark, wanted)
             self.settings = read_settings(line, info)
         except BaseException:
             line.close()

@@ -78,7 +78,7 @@ class Identity:
             case b"damaged":
                 return self._other(
                     f"is not whole: its parts held {answer[1].decode()} and hold {answer[2].decode()} entries (calls, "
-                    "rows, index, logs, log, seals, outbox): some were evicted or deleted"
+                    "rows, index, log): some were evicted or deleted"
                 )
             case _:
                 return None

@@ -162,8 +162,8 @@ class RedisJournal(GroupJournal):
 
     def _look_on(self, line: Line, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
         identity = self._connections.identity
-        request = {"id": identity.journal_id, "seen": identity.seen, "asked": [len(each) for each in asked]}
-        return list(self._checked(line.run("look", request, [word for each in asked for word in each]))[2])
+        about = [identity.journal_id, identity.seen, [len(each) for each in asked]]
+        return list(self._checked(line.run("look", about, [word for each in asked for word in each]))[2])
 
     def get(self, operation_id: str) -> Call | None:
         """Return one call."""
@@ -193,7 +193,7 @@ class RedisJournal(GroupJournal):
 
     def delivered(self, alert_ids: Sequence[int]) -> None:
         """Take delivered alerts out of the outbox."""
-        self.perform(Errand(lambda books, _: books.told(alert_ids)))
+        self.perform(Errand(lambda books, _: books.delivered(alert_ids)))
 
     def save_breakers(self, snapshots: Mapping[str, Mapping[str, Any]]) -> Mapping[str, int]:
         """Keep the breakers' states; return for each name how often it was reset from outside."""

@@ -15,7 +15,7 @@ from settled.errors import JournalError
 from settled.journals.redis.cells import pack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from settled.journals.redis.address import Address
 
@@ -31,6 +31,14 @@ def _script(name: str) -> bytes:
 SCRIPTS: Final = {name: _script(name) for name in ("enter", "work", "look")}
 
 
+def _words(words: Sequence[bytes]) -> bytes:
+    """Return words as the protocol has them."""
+    parts: list[bytes] = []
+    for word in words:
+        parts += b"$%d\r\n" % len(word), word, b"\r\n"
+    return b"".join(parts)
+
+
 class Line:
     """A connection to one server. Its verbs raise ``redis.RedisError``; after that it is to be closed."""
 
@@ -43,25 +51,28 @@ class Line:
             self.connection = address.kind(**{**wishes, **address.given, **ours})
         except TypeError as fault:
             raise JournalError(f"an option of the journal's address is not understood: {fault}") from fault
-        self._keys = [str(len(address.keys)), *address.keys]
-        self._known: dict[str, bytes] = {}
+        self._starts: dict[str, bytes] = {}
         self.connection.connect()
+        keys = [b"%d" % len(address.keys), *(key.encode() for key in address.keys)]
         for name, text in SCRIPTS.items():
-            self._known[name] = self.call("SCRIPT", "LOAD", text)
+            self._starts[name] = _words([b"EVALSHA", self.call("SCRIPT", "LOAD", text), *keys])
+        self._keys = keys
 
     def call(self, *words: Any) -> Any:
         """Send one command and return its answer."""
         self.connection.send_command(*words)
         return self.connection.read_response()
 
-    def run(self, name: str, request: Mapping[str, Any], words: Sequence[Any] = ()) -> Sequence[Any]:
+    def run(self, name: str, about: Sequence[Any], words: Sequence[bytes] = ()) -> Any:
         """Run a script and return its answer."""
-        packed = pack(request)
+        rest = [pack(about), *words]
+        count = b"*%d\r\n" % (2 + len(self._keys) + len(rest))
         try:
-            answer: Sequence[Any] = self.call("EVALSHA", self._known[name], *self._keys, packed, *words)
+            # Written out here: redis-py's own way takes a quarter of the time of a call.
+            self.connection.send_packed_command([count + self._starts[name] + _words(rest)])
+            return self.connection.read_response()
         except NoScriptError:  # somebody has told the server to forget them
-            answer = self.call("EVAL", SCRIPTS[name], *self._keys, packed, *words)
-        return answer
+            return self.call("EVAL", SCRIPTS[name], *self._keys, *rest)
 
     def info(self) -> dict[str, str]:
         """Return what the server says of itself."""

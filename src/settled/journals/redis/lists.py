@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from settled.core.states import State
 from settled.journals.audit import matches
 from settled.journals.books import plain
+from settled.journals.redis.books import ALERTS
 from settled.journals.redis.cells import (
     PLACE,
     PREFIX,
     VERSION,
+    last_row,
     log_of,
     moment_text,
     packed,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     Look = Callable[[Sequence[tuple[Any, ...]]], list[Any]]
     """Asks the server several things at one moment: each a command, the part that it reads, and its arguments."""
 
-META, CALLS, ROWS, INDEX, LOGS, LOG, SEALS, OUTBOX, CLIENTS = range(1, 10)
+META, CALLS, ROWS, INDEX, LOG = b"1", b"2", b"3", b"4", b"5"
 """The parts of the journal, as numbers of the scripts' keys."""
 
 _PAGE: Final = 256
@@ -46,15 +48,20 @@ _BREAKERS: Final = b"breakers"
 
 def get(look: Look, operation_id: str) -> Call | None:
     """Return one call."""
-    (value,) = look([("HGET", CALLS, raw(operation_id))])
+    (value,) = look([(b"HGET", CALLS, raw(operation_id))])
     return None if value is None else stored(value).call
 
 
 def log(look: Look, operation_id: str) -> list[LogRow]:
-    """Return the log of one call, oldest first."""
-    (numbers,) = look([("HGET", LOGS, raw(operation_id))])
-    asked = [("XRANGE", LOG, number, number) for number in (numbers or b"").split()]
-    return [log_of(entry[1][1]) for entries in look(asked) for entry in entries] if asked else []
+    """Return the log of one call, oldest first: each row knows the one before it."""
+    name = raw(operation_id)
+    value, gone = look([(b"HGET", CALLS, name), (b"HGET", ROWS, b"log " + name)])
+    number, rows = last_row(value) if value else (gone or b"")[VERSION:], []
+    while number:
+        ((entry,),) = look([(b"XRANGE", LOG, number, number)])
+        _, data, _, number = entry[1]
+        rows.append(log_of(data))
+    return rows[::-1]
 
 
 # --- finding ---
@@ -95,7 +102,7 @@ def _starts(query: CallQuery, states: list[State] | None) -> list[bytes]:
 def _place_of(look: Look, operation_id: str | None) -> bytes | None:
     if operation_id is None:
         return b"~"
-    (value,) = look([("HGET", CALLS, raw(operation_id))])
+    (value,) = look([(b"HGET", CALLS, raw(operation_id))])
     return None if value is None else bytes(value[VERSION : VERSION + PLACE])
 
 
@@ -103,7 +110,8 @@ def _pages(look: Look, starts: list[bytes], before: bytes) -> Iterator[list[byte
     """Yield operation ids by pages, the newest first over all prefixes, made before the place ``before``."""
     while True:
         asked = [
-            ("ZREVRANGEBYLEX", INDEX, b"(" + start + before, b"[" + start, "LIMIT", "0", str(_PAGE)) for start in starts
+            (b"ZREVRANGEBYLEX", INDEX, b"(" + start + before, b"[" + start, b"LIMIT", b"0", b"%d" % _PAGE)
+            for start in starts
         ]
         members = [member[PREFIX:] for found in look(asked) for member in found]
         page = sorted(members, reverse=True)[:_PAGE]
@@ -115,15 +123,17 @@ def _pages(look: Look, starts: list[bytes], before: bytes) -> Iterator[list[byte
 
 def _calls(look: Look, operation_ids: Sequence[bytes]) -> list[Call]:
     """Return those of these calls that are there."""
-    return [stored(value).call for value in look([("HGET", CALLS, each) for each in operation_ids]) if value]
+    return [stored(value).call for value in look([(b"HGET", CALLS, each) for each in operation_ids]) if value]
 
 
 def _due(look: Look, query: CallQuery, now: Moment, before: bytes) -> list[Call]:
     """Return calls that are due, newest first; where there are very many, of those that have been due for longest."""
     start = prefix("due")
     until = b"(" + start + moment_text(now.wall + 0.001)
-    (members,) = look([("ZRANGEBYLEX", INDEX, b"[" + start, until, "LIMIT", "0", str(max(_MOST_DUE, query.limit)))])
-    values = look([("HGET", CALLS, member[PREFIX + PLACE :]) for member in members])
+    (members,) = look(
+        [(b"ZRANGEBYLEX", INDEX, b"[" + start, until, b"LIMIT", b"0", b"%d" % max(_MOST_DUE, query.limit))]
+    )
+    values = look([(b"HGET", CALLS, member[PREFIX + PLACE :]) for member in members])
     found = sorted((stored(value) for value in values if value), key=lambda each: each.place, reverse=True)
     return [each.call for each in found if each.place < before and matches(each.call, query, now)][: query.limit]
 
@@ -131,8 +141,8 @@ def _due(look: Look, query: CallQuery, now: Moment, before: bytes) -> list[Call]
 def count(look: Look) -> dict[State, int]:
     """Return how many calls stand in each state."""
     others = [state for state in State if state is not State.SUCCEEDED]
-    spans = [("ZLEXCOUNT", INDEX, b"[" + (p := prefix("state", s.value)), b"(" + p + b"\xff") for s in others]
-    total, *numbers = look([("HLEN", CALLS), *spans])
+    spans = [(b"ZLEXCOUNT", INDEX, b"[" + (p := prefix("state", s.value)), b"(" + p + b"\xff") for s in others]
+    total, *numbers = look([(b"HLEN", CALLS), *spans])
     counts: dict[State, int] = {state: number for state, number in zip(others, numbers, strict=True) if number}
     succeeded = total - sum(counts.values())
     return {**counts, State.SUCCEEDED: succeeded} if succeeded else counts
@@ -142,9 +152,9 @@ def runs(look: Look, limit: int) -> list[RunRecord]:
     """List runs, newest first."""
     start = prefix("runs")
     (members,) = look(
-        [("ZREVRANGEBYLEX", INDEX, b"(" + start + b"\xff", b"[" + start, "LIMIT", "0", str(max(0, limit)))]
+        [(b"ZREVRANGEBYLEX", INDEX, b"(" + start + b"\xff", b"[" + start, b"LIMIT", b"0", b"%d" % max(0, limit))]
     )
-    values = look([("HGET", ROWS, member[PREFIX + PLACE :]) for member in members])
+    values = look([(b"HGET", ROWS, member[PREFIX + PLACE :]) for member in members])
     return [run_of(value[VERSION:]) for value in values if value]
 
 
@@ -153,9 +163,13 @@ def runs(look: Look, limit: int) -> list[RunRecord]:
 
 def alerts(look: Look, limit: int) -> list[Alert]:
     """Return the outbox, oldest first."""
-    (found,) = look([("HGETALL", OUTBOX)])
-    pairs = sorted((int(found[i]), found[i + 1]) for i in range(0, len(found), 2))
-    return [Alert(number, *map(plain, unpack(value))) for number, value in pairs[:limit]]
+    (members,) = look(
+        [(b"ZRANGEBYLEX", INDEX, b"[" + ALERTS, b"(" + ALERTS + b"\xff", b"LIMIT", b"0", b"%d" % max(0, limit))]
+    )
+    numbers = [member[PREFIX:] for member in members]
+    values = look([(b"HGET", ROWS, b"alert " + number) for number in numbers])
+    pairs = zip(numbers, values, strict=True)
+    return [Alert(int(number), *map(plain, unpack(value[VERSION:]))) for number, value in pairs if value]
 
 
 def _known(value: bytes | None) -> dict[str, tuple[Any, int]]:
@@ -177,7 +191,7 @@ def save_breakers(books: RedisBooks, snapshots: Mapping[str, Mapping[str, Any]])
 
 def breakers(look: Look) -> dict[str, Mapping[str, Any]]:
     """Return the breakers' last kept states."""
-    (value,) = look([("HGET", ROWS, _BREAKERS)])
+    (value,) = look([(b"HGET", ROWS, _BREAKERS)])
     return {name: from_json(text) for name, (text, _) in _known(value and value[VERSION:]).items()}
 
 

@@ -41,13 +41,11 @@ class Pages:
     left: dict[tuple[bytes, bytes, bytes], None] = field(default_factory=dict)
     log: list[tuple[bytes, bytes]] = field(default_factory=list)
     alerts: list[bytes] = field(default_factory=list)
-    told: list[bytes] = field(default_factory=list)
-    seals: list[bytes] = field(default_factory=list)
 
     @property
     def changed(self) -> bool:
         """Whether anything is written."""
-        return bool(self.calls or self.rows or self.index or self.log or self.alerts or self.told or self.seals)
+        return bool(self.calls or self.rows or self.index or self.log or self.alerts)
 
     def leave(self, start: bytes, place: bytes, name: bytes) -> None:
         """Let a member go; one that only this transaction has made was never there."""
@@ -63,5 +61,3 @@ class Pages:
         self.left.update(more.left)
         self.log += more.log
         self.alerts += more.alerts
-        self.told += more.told
-        self.seals += more.seals

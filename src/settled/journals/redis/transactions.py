@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from settled.journals.redis.connections import Connections
     from settled.journals.redis.sight import Sight
 
+    Request = tuple[list[Any], list[bytes]]
+    """Names, numbers and counts, and the bytes that are counted."""
+
 _MOST_OWN: Final = 10_000
 """Own calls at work that are remembered as they stand."""
 
@@ -111,17 +114,19 @@ class Transactions:
 
     # --- asking ---
 
-    def ask(self, request: tuple[dict[str, Any], list[bytes]]) -> tuple[Sequence[Any], float]:
+    def ask(self, request: Request) -> tuple[Sequence[Any], float]:
         """Ask once; return the answer, and when it was asked for. Raises ``RedisError``, ``JournalError``."""
         before = self.clock.mono()
         answer = self._connections.line().run("work", *request)
+        if isinstance(answer, bytes):  # of a commit: quicker to read than a list
+            answer = answer.split(b"\n", 2)
         error = self._connections.identity.error_for(answer)
         if error is not None:
             raise error
         self._connections.identity.saw(int(answer[1]))
         return answer, before
 
-    def ask_surely(self, request: tuple[dict[str, Any], list[bytes]], deadline: float) -> tuple[Sequence[Any], float]:
+    def ask_surely(self, request: Request, deadline: float) -> tuple[Sequence[Any], float]:
         """Ask; where the answer is lost, ask the same again: what was done is recognised by its number."""
         while True:
             try:
@@ -134,11 +139,11 @@ class Transactions:
 
     # --- time ---
 
-    def hear(self, head: Sequence[bytes], before: float) -> Moment:
+    def hear(self, head: bytes, before: float) -> Moment:
         """Return the journal's time by an answer that was asked for at ``before``."""
         if self._given is not None:
             return self._given()
-        second, micro, wall, steady, boot, mono = head
+        second, micro, wall, steady, boot, mono = head.split(b"\n")
         row = (int(second) + int(micro) / 1e6, float(wall), float(steady), boot.decode(), float(mono))
         reading = self.clock.read(row, before, self.clock.mono())
         self._read_at, self.clock_record = before, reading.record
@@ -157,23 +162,21 @@ class Transactions:
         """Return what a batch will find, if that can be guessed."""
         return guess((member.transition for member in group), self._own, self._doubted)
 
-    def request(self, hints: Hints) -> tuple[dict[str, Any], list[bytes]]:
+    def request(self, hints: Hints) -> Request:
         """Return the request to look at what the hints name."""
         identity = self._connections.identity
-        counts = {"ids": len(hints.ids), "fields": len(hints.fields), "prefixes": len(hints.prefixes)}
-        words = [*map(raw, hints.ids), *hints.fields, *hints.prefixes]
-        return {"id": identity.journal_id, "seen": identity.seen, "n": counts}, words
+        about = [identity.journal_id, identity.seen, len(hints.ids), len(hints.fields), len(hints.prefixes)]
+        return about, [*map(raw, hints.ids), *hints.fields, *hints.prefixes]
 
-    def commit(self, hints: Hints, books: RedisBooks, about: Moment | None) -> tuple[dict[str, Any], list[bytes]]:
-        """Return the request to commit, which bears the next number of this client."""
+    def commit(self, hints: Hints, books: RedisBooks, now: Moment | None) -> Request:
+        """Return the request to commit, which bears the next number of this client; ``now``: the time if guessed."""
         self._number += 1
-        request, words = self.request(hints)
-        for counts, more in (conditions(books.read), writes(books.pages)):
-            request["n"] |= counts
-            words += more
-        timed = about is not None and self._given is None
-        ours = {"client": self._client, "number": self._number, "clock": self.clock_record or False}
-        return {**request, **ours, "about": about.mono if timed and about is not None else False}, words
+        about, words = self.request(hints)
+        standing, conditional = conditions(books.read)
+        written, changes = writes(books.pages)
+        guessed = now.mono if now is not None and self._given is None else False
+        about += [self._number, self._client, guessed, self.clock_record or False, standing + written]
+        return about, words + conditional + changes
 
     def wrote(self, books: RedisBooks, number: bytes | None) -> None:
         """Remember own calls at work as they stand now; without the number of their commit, forget them."""
@@ -189,16 +192,16 @@ class Transactions:
         while len(self._own) > _MOST_OWN:
             self._own.popitem(last=False)
 
-    def learn(self, group: list[Member], *, guessed_right: bool) -> None:
-        """Remember for which tools calls tend to be new."""
+    def learn(self, group: list[Member]) -> None:
+        """A tool that has just made a new call may make another."""
         for member in group:
-            ask = getattr(bare(member.transition), "ask", None)
-            if ask is None:
-                continue
-            if guessed_right:
-                self._doubted.discard(ask.tool)
-            else:
-                self._doubted.add(ask.tool)
+            if isinstance(member.reply, Begun):
+                self._doubted.discard(member.reply.call.tool)
+
+    def doubt(self, group: list[Member]) -> None:
+        """A tool's call was there already, against the guess: look first, the next time."""
+        asks = (getattr(bare(member.transition), "ask", None) for member in group)
+        self._doubted.update(ask.tool for ask in asks if ask is not None)
 
     def forget_own(self, calls: Iterable[str]) -> None:
         """What was thought to stand does not."""
