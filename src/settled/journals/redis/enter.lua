@@ -1,6 +1,7 @@
 -- The first thing on each connection: make the journal or recognise it, and note when its server lives anew.
--- A server that was restarted, or a replica that took over, may lack the last commits. So each of its lives begins with
--- a gap in the numbers of commits: a number that a client has seen and that lies in a gap is one that was lost.
+-- A server that was restarted, or a replica that took over, may lack the last commits. So each of its lives counts its
+-- commits from the time on (in microseconds), ahead of all before it: a number that a client has seen, and that lies in
+-- the gap between two lives, is one that was lost.
 
 local fresh, run, seen, gap, form = unpack(p)
 local m = redis.call('HMGET', meta, 'id', 'commits', 'sizes', 'run', 'lives', 'format')
@@ -16,7 +17,7 @@ local now = sizes()
 if now ~= m[3] then return {'damaged', m[3], now} end
 local lives = m[5]
 if m[4] ~= run then
-  local first = string.format('%.0f', m[2] + gap)
+  local first = string.format('%.0f', math.max(m[2] + gap, time[1] * 1000000 + time[2]))
   lives = lives .. m[2] .. ' ' .. first .. '\n'
   redis.call('HSET', meta, 'run', run, 'lives', lives, 'commits', first)
   m[2] = first

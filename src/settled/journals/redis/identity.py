@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from settled.journals.redis.address import Address
 
 GAP: Final = 10_000_000
-"""Numbers of commits left out when the server lives anew: more than it can have lost."""
+"""Numbers of commits left out, at the least, when the server lives anew: more than it can have lost."""
 FORMAT: Final = "1"
 _LOG: Final = logging.getLogger("settled")
 
@@ -68,7 +68,7 @@ class Identity:
             case b"gone":
                 return self._other("is not there any more (emptied, evicted, or an empty replica took over)")
             case b"none":
-                return self._other("is not there, but a journal was in use here")
+                return self._other("is not there (emptied, or an empty replica took over), but was in use here")
             case b"other":
                 return self._other(f"is {answer[1].decode()}, and {self.journal_id} was in use here: it was replaced")
             case b"behind":
