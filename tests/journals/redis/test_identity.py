@@ -86,9 +86,9 @@ def test_a_part_that_was_evicted(own, tmp_path, part):
     with pytest.raises(JournalError, match=r"not whole: its parts held .* and hold|not there any more"):
         pay("7")
     guard.close()
-    with pytest.raises(JournalError, match="not whole|not there"):
+    with pytest.raises(JournalError, match=r"not whole|not there"):
         opened(own, tmp_path)
-    with pytest.raises(JournalError, match="not whole|not there"):  # where no mark is to warn either
+    with pytest.raises(JournalError, match=r"not whole|not there"):  # where no mark is to warn either
         opened(own, tmp_path, spill=tmp_path / "elsewhere")
     assert effects == ["7"]
 
@@ -104,7 +104,7 @@ def test_true_eviction(tmp_path):
             while client.exists("{settled}:meta", "{settled}:calls", "{settled}:rows") == 3:
                 client.set(f"somebody:{number}", b"x" * 100_000)
                 number += 1
-        with pytest.raises(JournalError, match="not whole|not there any more"):
+        with pytest.raises(JournalError, match=r"not whole|not there any more"):
             pay("7")
         guard.close()
         assert effects == ["7"]
@@ -145,7 +145,7 @@ def test_an_empty_replica_took_over(tmp_path):
         link.symlink_to(replica.socket)
         primary.kill()
         for order in ("7", "8"):
-            with pytest.raises(JournalError, match="is not there .*but was in use here"):
+            with pytest.raises(JournalError, match=r"is not there .*but was in use here"):
                 pay(order)
         guard.close()
     assert effects == ["7"]
