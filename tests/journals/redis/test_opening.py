@@ -181,7 +181,12 @@ def test_what_it_does_not_keep_is_refused(open_journal):
     journal = open_journal()
     with pytest.raises(JournalError, match=r"does not keep what this needs \(ledger\): use a journal in SQL"):
         journal.perform(Needs())
-    assert "needs a journal in SQL" in journal.refuses("transactional")
+    with pytest.raises(DeclarationError, match="use one in SQLite or PostgreSQL"):
+        settled.Guard(journal).tool(effect="transactional")(_insert)
+
+
+def _insert(order: str, rows: settled.Transaction) -> None:
+    rows.execute("INSERT INTO orders VALUES (?)", (order,))
 
 
 # --- may it lose what it has recorded? ---
@@ -213,6 +218,9 @@ def test_writes_on_a_server_that_may_lose_them(name, tmp_path):
             report = guard.journal.check()
             assert report.facts["may_lose_writes"]
             assert len(report.problems) == 1
+            with pytest.raises(DeclarationError, match=r"may lose the record of a step.*accept_loss=True"):
+                guard.run("trip", on_error="compensate").__enter__()
+            assert guard.journal.runs() == []
         for address, options in ((server.url(accept_loss="true"), {}), (server.url(), {"accept_loss": True})):
             with settled.Guard(address, spill=tmp_path / "spill", **options) as guard:
                 pay = guard.tool(effect="write", name="pay", key="{order}")(_pay)

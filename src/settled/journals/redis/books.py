@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from settled.core.states import MAY_HAVE_EFFECT, UNSETTLED
+from settled.core.rules import lease_over
+from settled.core.states import MAY_HAVE_EFFECT, UNSETTLED, Event
 from settled.errors import JournalError
 from settled.journals.redis.cells import (
     NEW,
@@ -23,26 +24,24 @@ from settled.journals.redis.cells import (
     packed,
     prefix,
     raw,
-    run_data,
-    run_of,
     text_of,
     unpack,
 )
+from settled.journals.redis.runs import RedisRuns
 from settled.journals.redis.sight import Pages, Sight
 from settled.journals.rows import due_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from settled.core.books import RunRecord
     from settled.core.call import Call, LogRow
+    from settled.core.model import Moment
+    from settled.core.states import State
 
 ALERTS: Final = prefix("alerts")
-_LAST: Final = b"~"
-"""Sorts behind every place: a call that this transaction makes."""
 
 
-class RedisBooks:
+class RedisBooks(RedisRuns):
     """The look-ups and changes of one transaction, member by member.
 
     ``fetch`` shows what was not foreseen; where it may not, it raises.
@@ -93,7 +92,8 @@ class RedisBooks:
         found = self.read.calls[operation_id] = self.sight.calls[operation_id]
         return found
 
-    def _row(self, field: bytes) -> bytes | None:
+    def row(self, field: bytes) -> bytes | None:
+        """Return a row."""
         for pages in (self._own, self.pages):
             if field in pages.rows:
                 return pages.rows[field]
@@ -102,25 +102,31 @@ class RedisBooks:
         found = self.read.rows[field] = self.sight.rows[field]
         return None if found is None else found.value
 
-    def _range(self, start: bytes) -> list[str]:
-        """Return the names of the members with a prefix, in the order of their places."""
+    def members(self, start: bytes, *, sure: bool = True) -> list[tuple[bytes, str]]:
+        """Return place and name of the members with a prefix, in the order of their places.
+
+        One that this transaction makes has the last places. ``sure``: that it stays so until the commit is checked.
+        """
         if start not in self.sight.ranges:
             self._see(Sight(ranges={start: ()}))
-        members = self.read.ranges[start] = self.sight.ranges[start]
-        found = {member[PREFIX + PLACE :]: member[PREFIX : PREFIX + PLACE] for member in members}
+        listed = self.sight.ranges[start]
+        if sure:
+            self.read.ranges[start] = listed
+        found = {member[PREFIX + PLACE :]: member[PREFIX : PREFIX + PLACE] for member in listed}
         for pages in (self.pages, self._own):
-            for (at, operation_id), place in pages.index.items():
+            for number, ((at, member), place) in enumerate(pages.index.items()):
                 if at == start:
-                    found.pop(operation_id, None)
+                    found.pop(member, None)
                     if place is not None:
-                        found[operation_id] = place or _LAST
-        return [text_of(each) for each in sorted(found, key=lambda each: found[each])]
+                        found[member] = place or b"9%019d" % (number + (pages is self._own) * 10**9)
+        return [(found[each], text_of(each)) for each in sorted(found, key=lambda each: found[each])]
 
     def _see(self, wanted: Sight) -> None:
         self._fetch(wanted)
 
-    def _calls(self, start: bytes) -> list[Call]:
-        return [call for operation_id in self._range(start) if (call := self.by_id(operation_id)) is not None]
+    def calls(self, start: bytes) -> list[Call]:
+        """Return the calls with a prefix, in the order of their creation."""
+        return [call for _, operation_id in self.members(start) if (call := self.by_id(operation_id)) is not None]
 
     def by_id(self, operation_id: str) -> Call | None:
         """Return the call with this operation id."""
@@ -129,49 +135,57 @@ class RedisBooks:
 
     def by_key(self, key: str) -> Call | None:
         """Return the call with this key."""
-        found = self._row(key_row(key))
+        found = self.row(key_row(key))
         return None if found is None else self.by_id(text_of(found))
 
     def by_step(self, scope: str, step: str) -> str | None:
         """Return the operation id that a step stands for in a scope."""
-        found = self._row(name("step", scope, step))
+        found = self.row(name("step", scope, step))
         return None if found is None else text_of(found)
 
     def alike(self, scope: str, lane: str, tool: str, identity: str, entries: Sequence[int]) -> Sequence[Call]:
         """Return the calls of one identity made in ``entries``, in order of creation."""
         if not entries:
             return ()
-        return [call for call in self._calls(prefix("alike", scope, lane, tool, identity)) if call.entry in entries]
+        return [call for call in self.calls(prefix("alike", scope, lane, tool, identity)) if call.entry in entries]
 
     def made(self, scope: str, tool: str, entries: Sequence[int]) -> Sequence[Call]:
         """Return the calls of one tool made in ``entries`` that may have had an effect."""
         if not entries:
             return ()
-        found = self._calls(prefix("made", scope, tool))
+        found = self.calls(prefix("made", scope, tool))
         return [call for call in found if call.entry in entries and call.state in MAY_HAVE_EFFECT]
 
     def unsettled(self, tenant: str, scope: str, tool: str, identity: str | None = None) -> Sequence[Call]:
         """Return the calls of one tool in one scope whose outcome is open, in order of creation; of one identity."""
         parts = (tenant, scope, tool) if identity is None else (tenant, scope, tool, identity)
-        return self._calls(prefix("open", *parts))
+        return self.calls(prefix("open", *parts))
 
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         """Return the highest number given to a call of this identity; 0 if none."""
-        return max((call.n for call in self._calls(prefix("alike", scope, lane, tool, identity))), default=0)
+        return max((call.n for call in self.calls(prefix("alike", scope, lane, tool, identity))), default=0)
 
     def owed(self, tenant: str, tool: str, fingerprint: str) -> Sequence[str]:
         """Return the operation ids of like calls whose outcome is owed, the oldest first."""
-        found = self._row(name("owed", tenant, tool, fingerprint))
+        found = self.row(name("owed", tenant, tool, fingerprint))
         return tuple(text_of(each) for each in unpack(found)) if found else ()
 
-    def run(self, tenant: str, run_id: str) -> RunRecord | None:
-        """Return the record of a run."""
-        found = self._row(name("run", tenant, run_id))
-        return None if found is None else run_of(found)
+    def adrift(self, state: State, tenant: str, tools: Sequence[str] | None, now: Moment, limit: int) -> Sequence[Call]:
+        """Return the oldest calls in a state whose lease is over, at most ``limit``; ``tools``: of these alone."""
+        found: list[Call] = []
+        for _, operation_id in self.members(prefix("state", state._value_), sure=False):
+            stands = self.sight.calls.get(operation_id)
+            if len(found) == limit or stands is None or not lease_over(stands.call, now):
+                continue
+            call = self.by_id(operation_id)
+            theirs = call is not None and call.tenant == tenant and (tools is None or call.tool in tools)
+            if call is not None and theirs and call.state is state and lease_over(call, now):
+                found.append(call)
+        return found
 
     def turn(self, tenant: str, run_id: str, turn: str) -> Sequence[int]:
         """Return the entries in which one turn of a run was worked on, in order."""
-        found = self._row(name("turn", tenant, run_id, turn))
+        found = self.row(name("turn", tenant, run_id, turn))
         return tuple(unpack(found)) if found else ()
 
     # --- writing ---
@@ -184,7 +198,7 @@ class RedisBooks:
             raise ValueError(f"{operation_id} does not stand at log row {row.no - 1}")
         if before is None:
             self.sight.rows.setdefault(key_row(call.key), None)  # not fetched: the commit finds out
-            if self._row(key_row(call.key)) is not None:
+            if self.row(key_row(call.key)) is not None:
                 raise ValueError(f"{operation_id} is not the first call with its key")
             self._own.rows[key_row(call.key)] = raw(operation_id)
             self._enter(call, NEW, _of_the_whole_life(call))
@@ -192,6 +206,8 @@ class RedisBooks:
         self._own.calls[operation_id] = Stored(call, NEW, place)
         self._change(call, place, dict(_as_it_stands(before.call)) if before else {}, dict(_as_it_stands(call)))
         self._own.log.append((raw(operation_id), log_data(row)))
+        if call.scope and row.event in (Event.CLAIM, Event.BEGIN):
+            self.enter(prefix("intents", call.scope), raw(f"{row.attempt}:{operation_id}"))
 
     def _enter(self, call: Call, place: bytes, found_by: Iterable[bytes]) -> None:
         for start in found_by:
@@ -248,13 +264,6 @@ class RedisBooks:
         field = name("owed", call.tenant, call.tool, call.fingerprint)
         self._own.rows[field] = packed([raw(each) for each in owed]) if owed else None
 
-    def put_run(self, run: RunRecord) -> None:
-        """Keep the record of a run."""
-        field = name("run", run.tenant, run.run_id)
-        if self._row(field) is None:
-            self._own.index[prefix("runs"), field] = NEW
-        self._own.rows[field] = run_data(run)
-
     def put_turn(self, tenant: str, run_id: str, turn: str, entry: int) -> None:
         """Note that a turn of a run is worked on in an entry."""
         entries = self.turn(tenant, run_id, turn)
@@ -266,13 +275,23 @@ class RedisBooks:
 
     # --- the journal's own ---
 
-    def row(self, field: bytes) -> bytes | None:
-        """Return a row of the journal's own."""
-        return self._row(field)
+    def enter(self, start: bytes, name: bytes, place: bytes = NEW) -> None:
+        """Let a name be found by a prefix; without a place, behind all that are there."""
+        self._own.index[start, name] = place
+
+    def leave(self, start: bytes, name: bytes, place: bytes) -> None:
+        """Let it be found there no more."""
+        self._own.leave(start, place, name)
+
+    def see_rows(self, fields: Sequence[bytes]) -> None:
+        """Fetch rows that will be looked at, all in one trip."""
+        wanted = {field: None for field in fields if field not in self.sight.rows}
+        if wanted:
+            self._see(Sight(rows=dict(wanted)))
 
     def set_row(self, field: bytes, value: bytes | None) -> None:
-        """Keep a row of the journal's own."""
-        self._row(field)
+        """Keep a row."""
+        self.row(field)
         self._own.rows[field] = value
 
     def delivered(self, alert_ids: Iterable[int]) -> None:
@@ -289,6 +308,7 @@ def _of_the_whole_life(call: Call) -> Iterable[bytes]:
     if call.scope:
         yield prefix("alike", call.scope, call.lane, call.tool, call.identity)
         yield prefix("made", call.scope, call.tool)
+        yield prefix("in", call.scope)
 
 
 def _as_it_stands(call: Call) -> Iterable[tuple[bytes, bytes]]:
@@ -296,6 +316,8 @@ def _as_it_stands(call: Call) -> Iterable[tuple[bytes, bytes]]:
     if call.state in UNSETTLED:
         yield prefix("open", call.tenant, call.scope, call.tool), NEW
         yield prefix("open", call.tenant, call.scope, call.tool, call.identity), NEW
+        if call.scope:
+            yield prefix("open in", call.scope), NEW
     if call.state != "succeeded":
         yield prefix("state", call.state._value_), NEW
     if call.disputed:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
-from settled.journals.books import log_values, read_call, read_log, read_run
-from settled.journals.rows import changing, fixed, spent_text
+from settled.journals.books import log_values, read_call, read_log
+from settled.journals.rows import changing, fixed
+from settled.journals.runs import read_run, run_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +122,7 @@ def log_of(data: bytes) -> LogRow:
 
 def run_data(run: RunRecord) -> bytes:
     """Return the record of a run."""
-    return packed((run.run_id, run.tenant, run.entry, run.turn, run.since, spent_text(run.spent), run.state))
+    return packed(run_values(run))
 
 
 def run_of(data: bytes) -> RunRecord:

@@ -62,8 +62,9 @@ def _note(transition: Any, hints: Hints) -> None:
     run_id = getattr(transition, "run_id", None)
     if run_id is not None:
         hints.fields[name("run", transition.tenant, run_id)] = None
-        if transition.turn is not None:
-            hints.fields[name("turn", transition.tenant, run_id, transition.turn)] = None
+        turn = getattr(transition, "turn", None)
+        if turn is not None:
+            hints.fields[name("turn", transition.tenant, run_id, turn)] = None
 
 
 def _note_ask(ask: Ask, hints: Hints) -> None:

@@ -19,7 +19,7 @@ from settled.journals.redis.connections import Connections
 from settled.journals.redis.foresight import Hints
 from settled.journals.redis.identity import Identity
 from settled.journals.redis.settings import read_settings
-from settled.journals.redis.transactions import Transactions, refusal
+from settled.journals.redis.transactions import LOST_IF_FORGOTTEN, Transactions, refusal
 from settled.journals.spill import FileSpill
 from settled.journals.stored import Errand, GroupJournal
 
@@ -108,14 +108,15 @@ class RedisJournal(GroupJournal):
         """The identity that the journal was given when it was created."""
         return self._connections.identity.journal_id
 
-    def refuses(self, effect: str) -> str:
-        """Say why no tool of this effect may be used here; empty if it may."""
+    def refuses(self, what: str) -> str:
+        """Say why tools of an effect (``write``), or runs to be undone (``compensate``), may not be used here.
+
+        Empty if they may.
+        """
         losses = self._connections.settings.losses
-        if effect == "transactional":
-            return "effect='transactional' needs a journal in SQL, whose transaction the tool's rows can share"
-        if effect != "write" or not losses or self._connections.identity.accept_loss:
+        if what not in LOST_IF_FORGOTTEN or not losses or self._connections.identity.accept_loss:
             return ""
-        return str(refusal(self.url, losses))
+        return str(refusal(self.url, losses, what))
 
     # --- looking ---
 
@@ -185,6 +186,14 @@ class RedisJournal(GroupJournal):
         """List runs, newest first."""
         return lists.runs(self._look, limit)
 
+    def run(self, tenant: str, run_id: str) -> RunRecord | None:
+        """Return the record of a run."""
+        return lists.run(self._look, tenant, run_id)
+
+    def undoing(self, limit: int = 100) -> Sequence[RunRecord]:
+        """Return the runs that are being undone, or are undone in part, the oldest first."""
+        return lists.undoing(self._look, limit)
+
     # --- alerts and breakers ---
 
     def alerts(self, limit: int = 100) -> Sequence[Alert]:
@@ -206,6 +215,15 @@ class RedisJournal(GroupJournal):
     def reset_breakers(self, names: Sequence[str] | None = None) -> Sequence[str]:
         """Ask every process to reset these breakers (``None``: all); return the names."""
         return self.perform(Errand(lambda books, _: lists.reset_breakers(books, names)))
+
+    def agree(self, name: str, seen: int, text: str) -> tuple[int, str]:
+        """Change a breaker's shared state if nobody has since it had changed ``seen`` times; return how it stands."""
+        agreed: tuple[int, str] = self.perform(Errand(lambda books, _: lists.agree(books, name, seen, text)))
+        return agreed
+
+    def agreed(self) -> Mapping[str, tuple[int, str]]:
+        """Return the shared states of breakers: how often each has changed, and how it stands."""
+        return lists.agreed(self._look)
 
     # --- audit and care ---
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.states import State
 from settled.journals.audit import matches
-from settled.journals.books import plain
 from settled.journals.redis.books import ALERTS
 from settled.journals.redis.cells import (
     PLACE,
@@ -15,6 +14,7 @@ from settled.journals.redis.cells import (
     last_row,
     log_of,
     moment_text,
+    name,
     packed,
     prefix,
     raw,
@@ -23,7 +23,7 @@ from settled.journals.redis.cells import (
     text_of,
     unpack,
 )
-from settled.journals.rows import from_json, to_json
+from settled.journals.rows import from_json, plain, to_json
 from settled.ports import Alert
 
 if TYPE_CHECKING:
@@ -151,11 +151,27 @@ def count(look: Look) -> dict[State, int]:
 def runs(look: Look, limit: int) -> list[RunRecord]:
     """List runs, newest first."""
     start = prefix("runs")
-    (members,) = look(
-        [(b"ZREVRANGEBYLEX", INDEX, b"(" + start + b"\xff", b"[" + start, b"LIMIT", b"0", b"%d" % max(0, limit))]
-    )
+    most = (b"LIMIT", b"0", b"%d" % max(0, limit))
+    return _runs(look, (b"ZREVRANGEBYLEX", INDEX, b"(" + start + b"\xff", b"[" + start, *most))
+
+
+def undoing(look: Look, limit: int) -> list[RunRecord]:
+    """Return the runs that are being undone, or are undone in part, the oldest first."""
+    start = prefix("undoing")
+    most = (b"LIMIT", b"0", b"%d" % max(0, limit))
+    return _runs(look, (b"ZRANGEBYLEX", INDEX, b"[" + start, b"(" + start + b"\xff", *most))
+
+
+def _runs(look: Look, listing: tuple[Any, ...]) -> list[RunRecord]:
+    (members,) = look([listing])
     values = look([(b"HGET", ROWS, member[PREFIX + PLACE :]) for member in members])
     return [run_of(value[VERSION:]) for value in values if value]
+
+
+def run(look: Look, tenant: str, run_id: str) -> RunRecord | None:
+    """Return the record of a run."""
+    (value,) = look([(b"HGET", ROWS, name("run", tenant, run_id))])
+    return None if value is None else run_of(value[VERSION:])
 
 
 # --- alerts and breakers ---
@@ -173,7 +189,8 @@ def alerts(look: Look, limit: int) -> list[Alert]:
 
 
 def _known(value: bytes | None) -> dict[str, tuple[Any, int]]:
-    return {text_of(name): (text_of(snapshot), resets) for name, snapshot, resets in unpack(value)} if value else {}
+    listed = unpack(value) if value else ()
+    return {text_of(breaker): (text_of(snapshot), resets) for breaker, snapshot, resets in listed}
 
 
 def _keep(books: RedisBooks, known: Mapping[str, tuple[Any, int]]) -> None:
@@ -202,3 +219,24 @@ def reset_breakers(books: RedisBooks, names: Sequence[str] | None) -> list[str]:
     if chosen:
         _keep(books, {name: (text, resets + (name in chosen)) for name, (text, resets) in known.items()})
     return chosen
+
+
+def agree(books: RedisBooks, breaker: str, seen: int, text: str) -> tuple[int, str]:
+    """Change the shared state of a breaker if it has changed ``seen`` times so far; return how it stands."""
+    found = books.row(b"agreed")
+    stands = _agreed(found)
+    if stands.get(breaker, (0, ""))[0] == seen:
+        stands[breaker] = (seen + 1, text)
+        books.set_row(b"agreed", packed([(raw(each), changes, raw(own)) for each, (changes, own) in stands.items()]))
+    return stands.get(breaker, (0, ""))
+
+
+def _agreed(value: bytes | None) -> dict[str, tuple[int, str]]:
+    listed = unpack(value) if value else ()
+    return {text_of(breaker): (changes, text_of(text)) for breaker, changes, text in listed}
+
+
+def agreed(look: Look) -> dict[str, tuple[int, str]]:
+    """Return the shared states of breakers: how often each has changed, and how it stands."""
+    (value,) = look([(b"HGET", ROWS, b"agreed")])
+    return _agreed(value and value[VERSION:])

@@ -219,10 +219,17 @@ class Transactions:
         return refusal(self._connections.address.shown, losses)
 
 
-def refusal(shown: str, losses: Sequence[str]) -> JournalError:
-    """Return the error for a write on a server that may lose its record."""
+LOST_IF_FORGOTTEN: Final = {
+    "write": "the record of a write, and then it would be made once more",
+    "compensate": "the record of a step, and then it would not be undone",
+}
+"""What must not be forgotten, and why."""
+
+
+def refusal(shown: str, losses: Sequence[str], what: str = "write") -> JournalError:
+    """Return the error for what a server that may lose records is not trusted with."""
     return JournalError(
-        f"the journal {shown} may lose the record of a write, and then it would be made once more: "
-        f"{'; '.join(losses)}. Nothing was executed. Change that, declare the tool idempotent or deduplicated if it "
-        "is, or accept the loss with Guard(..., accept_loss=True)"
+        f"the journal {shown} may lose {LOST_IF_FORGOTTEN[what]}: {'; '.join(losses)}. Nothing was executed. Change "
+        "that, declare the tool idempotent or deduplicated if it is, or accept the loss with "
+        "Guard(..., accept_loss=True)"
     )
