@@ -43,7 +43,14 @@ STAMP = os.path.join(VENV, "installed")  # there only while the environment is w
 SETS = ["demo", "test", "dev"]
 SOURCES = {
     "demo": ["--extra=demo", "--group=build"],
-    "test": ["--extra=demo", "--extra=encryption", "--extra=postgres", "--group=build", "--group=test"],
+    "test": [
+        "--extra=demo",
+        "--extra=encryption",
+        "--extra=postgres",
+        "--extra=redis",
+        "--group=build",
+        "--group=test",
+    ],
     "dev": ["--all-extras", "--group=build", "--group=test", "--group=lint", "--group=mutation"],
 }
 APART = {"bench": ["--group=bench"]}  # sets of an environment that dev.py does not make

@@ -129,7 +129,7 @@ def test_what_is_not_a_tool_cannot_be_added(guard: settled.Guard) -> None:
     [
         ("", "no journal: give Guard"),
         ("agent.db", "is no journal's address"),
-        ("redis://host", "this release has no Redis journal"),
+        ("mysql://host", "is no journal's address"),
     ],
 )
 def test_an_address_that_cannot_work(monkeypatch: pytest.MonkeyPatch, address: str, said: str) -> None:

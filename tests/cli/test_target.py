@@ -66,7 +66,8 @@ def test_the_variables_stand_for_the_options(shop, monkeypatch):
     [
         ("memory://", 3, "in memory"),
         ("shop.db", 2, "sqlite:///"),
-        ("redis://db/x", 2, "Redis"),
+        ("redis://db/x", 3, "not understood"),
+        ("redis://127.0.0.1:1/0", 3, "cannot be reached"),
         ("postgresql://127.0.0.1:1/x", 3, "cannot be reached"),
         ("sqlite://host/shop.db", 3, "address"),
         ("sqlite:///shop.py", 3, "not an SQLite database"),

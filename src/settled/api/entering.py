@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from settled import host
 from settled.api import secrets
+from settled.api.opening import refusal
 from settled.api.undoing import demand_undoing, name_of
 from settled.core.runs import EnterRun, Held, Undone
 from settled.core.values import replace
@@ -51,6 +52,9 @@ class Saga:
             raise DeclarationError(f"tools names {unknown[0]!r}, which this guard has not")
         if self.on_error != "compensate":
             return
+        why = refusal(guard.journal, "compensate")
+        if why:
+            raise DeclarationError(f"on_error='compensate': {why}")
         undoing = {name_of(tool.checked.options.compensate) for tool in guard.tools.values()}
         for name, tool in guard.tools.items():
             if name in self.tools if self.tools is not None else name not in undoing:

@@ -14,7 +14,7 @@ from settled.api import care, deciding, making
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.entering import Saga
-from settled.api.opening import MemorySpill, open_journal
+from settled.api.opening import MemorySpill, open_journal, refusal
 from settled.api.recent import Recent
 from settled.api.result import Result
 from settled.api.run import Run, current_run, in_loop
@@ -58,8 +58,8 @@ class Guard:
     """Guards tools: every call of theirs ends settled. A sync and an async context manager.
 
     Args:
-        journal: address (``sqlite:///agent.db``, ``postgresql://host/name``, ``memory://``) or a journal; else
-            ``SETTLED_JOURNAL``.
+        journal: address (``sqlite:///agent.db``, ``postgresql://host/name``, ``redis://host:6379/0``, ``memory://``)
+            or a journal; else ``SETTLED_JOURNAL``.
         tenant: whose data it is; keys of two tenants never meet.
         agent: the loop that makes the calls.
         retries: retries of all calls of this guard, of its whole life.
@@ -72,7 +72,8 @@ class Guard:
         journal_id, must_exist: refuse another journal, or a missing one, instead of starting anew.
         largest_result: bytes of one result that are kept at the most.
         journal_options: of the journal itself; for SQLite ``synchronous``, ``busy_timeout`` (seconds) and ``spill``,
-            the file for evidence that the journal cannot take: beside it, unless it is to outlive a full disk.
+            the file for evidence that the journal cannot take: beside it, unless it is to outlive a full disk; for
+            Redis ``prefix`` and ``accept_loss`` (``write`` tools also where the server may lose their record).
 
     Raises:
         DeclarationError: an option that cannot work. JournalError: the journal cannot be used.
@@ -160,6 +161,9 @@ class Guard:
                 f"{tool.name}: a transactional tool has its rows in the journal's own database, and the journal "
                 f"{self.journal.url} has none for them: use one in SQLite or PostgreSQL"
             )
+        why = refusal(self.journal, tool.checked.policy.terms.effect)
+        if why:
+            raise DeclarationError(f"{tool.name}: {why}")
         tool.guard = self
         self.tools[tool.name] = tool
         pair_up(self, tool)

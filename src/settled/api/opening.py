@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from settled.ports import Journal, SpillFile
 
 VARIABLE = "SETTLED_JOURNAL"
-_LATER = {"redis": "Redis", "rediss": "Redis"}
-_ADDRESSES = "sqlite:///agent.db (relative), sqlite:////abs.db, postgresql://user@host/database or memory://"
+_REDIS = ("redis", "rediss", "valkey", "valkeys", "unix")
+_ADDRESSES = "sqlite:///agent.db (relative), sqlite:////abs.db, postgresql://user@host/database, redis://host:6379/0 or memory://"
 _existing_only: ContextVar[bool] = ContextVar("settled_existing_only", default=False)
 
 
@@ -81,6 +81,22 @@ def _open_postgres(url: str, **options: Any) -> tuple[Journal, SpillFile]:
         raise DeclarationError(f"the journal cannot be opened as declared: {error}") from error
 
 
+def _open_redis(url: str, **options: Any) -> tuple[Journal, SpillFile]:
+    try:
+        from settled.journals.redis import open_redis  # noqa: PLC0415 - an extra, loaded only when it is used
+    except ImportError as error:
+        raise DeclarationError(
+            f"a journal in Redis or Valkey needs redis-py, which cannot be loaded ({error}): "
+            "install it with `pip install 'settled[redis]'`"
+        ) from error
+
+    options |= {"must_exist": True} if _existing_only.get() else {}
+    try:
+        return open_redis(url, **options)
+    except TypeError as error:
+        raise DeclarationError(f"the journal cannot be opened as declared: {error}") from error
+
+
 def open_journal(address: str | None, **options: Any) -> tuple[Journal, SpillFile]:
     """Open the journal at ``address``, or at the one that the environment names."""
     url = address or os.environ.get(VARIABLE)
@@ -94,6 +110,12 @@ def open_journal(address: str | None, **options: Any) -> tuple[Journal, SpillFil
         return _open_sqlite(url, **options)
     if scheme in ("postgresql", "postgres"):
         return _open_postgres(url, **options)
-    if scheme in _LATER:
-        raise DeclarationError(f"this release has no {_LATER[scheme]} journal; it has {_ADDRESSES}")
+    if scheme in _REDIS:
+        return _open_redis(url, **options)
     raise DeclarationError(f"{url.partition('?')[0]!r} is no journal's address: write {_ADDRESSES}")
+
+
+def refusal(journal: Journal, effect: str) -> str:
+    """Return why a journal takes no tools of this effect; empty if it does. Most say nothing and take all."""
+    refuses: Callable[[str], str] | None = getattr(journal, "refuses", None)
+    return "" if refuses is None else refuses(effect)

@@ -23,6 +23,26 @@ class Mark:
     commits: int
 
 
+def place_of(file_name: str, shown: str, spill: str | os.PathLike[str] | None) -> str:
+    """Return the path of this machine's spill file for a journal elsewhere, beside which its mark lies too.
+
+    Raises:
+        JournalError: Its folder cannot be made.
+    """
+    if spill is not None:
+        return os.path.realpath(spill)
+    state = os.environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
+    folder = Path(state) / "settled"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise JournalError(
+            f"the journal {shown} needs a folder of this machine for evidence that the server cannot take, and "
+            f"{folder} cannot be made ({fault}): give spill='/path/of/a/file'"
+        ) from fault
+    return str(folder / f"{file_name}-spill")
+
+
 def mark_path(path: str) -> str:
     """Return where the mark of the journal at ``path`` lies."""
     return f"{path}-mark"

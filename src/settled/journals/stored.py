@@ -36,20 +36,12 @@ class Errand:
         return self.run(books, now)
 
 
-class StoredJournal(ABC):
-    """Calls on record in tables."""
+class GroupJournal(ABC):
+    """Transitions through a group commit."""
 
     durable = True
     _commit: GroupCommit
     _pid: int
-
-    @abstractmethod
-    def now(self) -> Moment:
-        """Read the journal's clock."""
-
-    @abstractmethod
-    def _reading(self) -> AbstractContextManager[Look]:
-        """Lend a connection that only looks. Raises ``JournalError``."""
 
     @abstractmethod
     def after_fork_in_child(self) -> None:
@@ -59,8 +51,6 @@ class StoredJournal(ABC):
         """Notice a fork that Python was not told of."""
         if self._pid != os.getpid():
             self.after_fork_in_child()
-
-    # --- transitions ---
 
     def perform(self, transition: Transition[R]) -> R:
         """Perform one transition; return after its commit. Raises ``JournalError``."""
@@ -73,6 +63,18 @@ class StoredJournal(ABC):
         self._mind_forks()
         reply: R = await self._commit.aperform(transition)
         return reply
+
+
+class StoredJournal(GroupJournal):
+    """Calls on record in tables."""
+
+    @abstractmethod
+    def now(self) -> Moment:
+        """Read the journal's clock."""
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[Look]:
+        """Lend a connection that only looks. Raises ``JournalError``."""
 
     # --- looking ---
 

@@ -22,78 +22,8 @@ from settled.journals.postgres.line import Line
 from settled.journals.postgres.transactions import Transactions
 from settled.ports import CallQuery
 from settled.testing.records import FakeClock, begun, ended, make_ask, scoped, unknown_call
-from tests.journals.support import CLAIMER, WRITER, forked, start, together
+from tests.journals.support import CLAIMER, CROWD, JOINED, WRITER, forked, start, together
 from tests.servers.postgres import PostgresServer
-
-JOINED = """
-import sys
-from settled.core.ask import Begun
-from settled.core.claim import Claim
-from settled.core.entry import Entry
-from settled.core.runs import EnterRun
-from settled.testing.records import scoped
-
-url, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
-journal = Journal(url, **patience)
-print("ready", flush=True)
-sys.stdin.readline()
-entry, same = Entry(1), dict(identity="same", words="same", fingerprint="1")
-for i in range(rounds):
-    ask = scoped(journal, "shared", entry, operation_id=f"op_{i}_{name}", **same)
-    reply = journal.perform(Claim(ask))
-    assert isinstance(reply, Begun), reply
-    print("begun", reply.call.n, "entry", journal.perform(EnterRun("entered", "acme")).no, flush=True)
-journal.close()
-"""
-
-CROWD = """
-import random, sys, threading
-from settled.core.claim import Claim
-from settled.core.entry import Entry
-from settled.core.late import Evidence
-from settled.core.model import KeyKind, Terms
-from settled.core.progress import Begin, Close, End, Renew
-from settled.core.runs import EnterRun, scope_of_run
-from settled.core.settling import Adopt, Over, Resolve
-from settled.testing.records import LOST, REFUSED, make_ask
-
-url, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
-journal = Journal(url, **patience)
-print("ready", flush=True)
-sys.stdin.readline()
-
-def act(dice, number):
-    op = f"op_shared_{dice.randrange(5)}"
-    call = journal.get(op)
-    epoch, tried = (call.epoch, len(call.attempts)) if call else (1, 1)
-    shared = dict(key=f"pay:{op}", fingerprint="1", terms=Terms(lifetime=0.0))
-    ask = make_ask(operation_id=op, lease=dice.choice([0.0, 0.01, 30.0]), **shared)
-    again = make_ask(operation_id=f"op_{name}_{number}", lease=0.01, **shared)
-    run = f"run{dice.randrange(2)}"
-    whose = dict(run_id=dice.choice([run, ""]), run_entry=dice.randrange(4))  # in the run, or fenced by no entry
-    scope = dict(kind=KeyKind.SCOPED, key="", scope=scope_of_run("acme", run), **whose)
-    same = dict(entry=Entry(1), identity="i", fingerprint="1", lease=0.0)
-    inside = make_ask(operation_id=f"op_{name}_{number}_in", **scope, **same)
-    journal.perform(dice.choice([
-        *(Claim(ask), Claim(again), Claim(inside), EnterRun(run, "acme"), Begin(op, epoch, tried + 1, ask)),
-        *(End(op, epoch, tried, LOST), End(op, epoch, tried, REFUSED, go_on=True), Close(op, epoch, "x")),
-        *(Evidence(op, tried, REFUSED), Evidence(op, tried, LOST, over=False), Adopt(op), Over(op, [1, tried])),
-        Renew([(f"op_shared_{i}", epoch, 5.0) for i in dice.sample(range(5), 5)]),
-        Resolve(op, "did_not_happen", "eva", "r", "rerun", force=True, epoch=epoch),
-        Resolve(op, "hold", "eva", "r", epoch=epoch),
-    ]))
-
-def work(i):
-    dice = random.Random(f"{name} {i}")
-    for number in range(rounds):
-        act(dice, f"{i}_{number}")
-
-threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
-[thread.start() for thread in threads]
-[thread.join() for thread in threads]
-print("done", journal.seal(), flush=True)
-journal.close()
-"""
 
 
 @pytest.fixture

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from settled.errors import JournalError
+from settled.journals import mark as marks
 from settled.journals.mark import Mark, mark_path, read_mark, write_mark
 
 if TYPE_CHECKING:
+    import os
+
     from settled.journals.postgres.address import Address
 
 
@@ -19,18 +20,7 @@ def place_of(address: Address, spill: str | os.PathLike[str] | None) -> str:
     Raises:
         JournalError: Its folder cannot be made.
     """
-    if spill is not None:
-        return os.path.realpath(spill)
-    state = os.environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
-    folder = Path(state) / "settled"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise JournalError(
-            f"the journal {address.shown} needs a folder of this machine for evidence that the server cannot take, and "
-            f"{folder} cannot be made ({fault}): give spill='/path/of/a/file'"
-        ) from fault
-    return str(folder / f"{address.file_name}-spill")
+    return marks.place_of(address.file_name, address.shown, spill)
 
 
 class Identity:

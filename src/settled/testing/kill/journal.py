@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from settled.journals.sqlite import SqliteJournal
-from settled.journals.stored import StoredJournal
+from settled.journals.stored import GroupJournal
 from settled.testing.kill.fuse import channel_here
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Fused:
         return reply
 
 
-class Fusing(StoredJournal):
+class Fusing(GroupJournal):
     """Every transition crosses three boundaries, whichever transitions there are."""
 
     _fuse: Fuse
@@ -75,13 +75,27 @@ class FusedJournal(Fusing, SqliteJournal):
 
 
 def fused(plan: Plan, fuse: Fuse, clock: Callable[[], Moment]) -> Journal:
-    """Open the journal of a plan: the file in its folder, or what lies in PostgreSQL in its folder's place."""
+    """Open the journal of a plan: the file in its folder, or what lies on a server in its folder's place."""
     if not plan.journal:
         return FusedJournal(str(plan.home / "agent.db"), fuse, clock=clock)
+    own = f"kill_{sha256(plan.folder.encode()).hexdigest()[:16]}"
+    open_it = _on_postgres if plan.journal.startswith("postgres") else _on_redis
+    return open_it(plan.journal, own, fuse, spill=plan.home / "spill", clock=clock)
+
+
+def _on_postgres(url: str, own: str, fuse: Fuse, **options: Any) -> Journal:
     from settled.journals.postgres import PostgresJournal  # noqa: PLC0415 - an extra, loaded only when it is used
 
     class FusedPostgres(Fusing, PostgresJournal):
         _fuse = fuse
 
-    schema = f"kill_{sha256(plan.folder.encode()).hexdigest()[:16]}"
-    return FusedPostgres(plan.journal, schema=schema, spill=plan.home / "spill", clock=clock)
+    return FusedPostgres(url, schema=own, **options)
+
+
+def _on_redis(url: str, own: str, fuse: Fuse, **options: Any) -> Journal:
+    from settled.journals.redis import RedisJournal  # noqa: PLC0415 - an extra, loaded only when it is used
+
+    class FusedRedis(Fusing, RedisJournal):
+        _fuse = fuse
+
+    return FusedRedis(url, prefix=own, **options)

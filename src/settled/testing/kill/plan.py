@@ -30,7 +30,7 @@ class Plan:
     lease: float = 30.0
     """Seconds."""
     journal: str = ""
-    """The address of a PostgreSQL server, where the journal is to be there; each folder has a schema of its own."""
+    """The address of a server, where the journal is to be there; each folder has a schema (or prefix) of its own."""
     elsewhere: bool = False
     """Name the process as one of another machine would be: nobody here can see whether it lives."""
 

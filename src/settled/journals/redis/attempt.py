@@ -1,0 +1,151 @@
+"""One transaction on its way: look, apply the rules, commit if all that was looked at still stands."""
+
+from __future__ import annotations
+
+import time
+from random import uniform
+from typing import TYPE_CHECKING, Any, Final
+
+from settled.journals.redis.books import RedisBooks
+from settled.journals.redis.cells import row_of, stored, text_of
+from settled.journals.redis.foresight import Hints, bare, hints_of
+from settled.journals.redis.sight import Sight
+from settled.journals.redis.trouble import Conflict, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from settled.core.model import Moment
+    from settled.journals.commit import Member
+    from settled.journals.redis.transactions import Transactions
+
+_MOST_TOGETHER: Final = 5
+"""Conflicts after which the members of a batch go on one by one."""
+
+
+class _Unforeseen(Exception):  # noqa: N818 - it never leaves this module: the guess is given up
+    """A guess does not cover what a rule looks at."""
+
+
+def _refuse(wanted: Sight) -> None:
+    raise _Unforeseen(wanted)
+
+
+class Attempt:
+    """One transaction on its way."""
+
+    def __init__(self, common: Transactions, group: list[Member]) -> None:
+        self.common, self.group = common, group
+        self.hints = hints_of(member.transition for member in group)
+        self.trips = 0
+        """How often the journal was looked at for what stands in the sight."""
+
+    def make(self, deadline: float) -> None:
+        """Make it. Raises ``Conflict`` if others keep changing what it looks at."""
+        self._deadline = deadline
+        if self._guessing():
+            return
+        sight, now = self._look()
+        conflicts = 0
+        while True:
+            books = RedisBooks(sight, self._fetch)
+            self._apply(books, now)
+            if not books.pages.changed and self.trips <= 1 and self.common.clock_record is None:
+                return
+            found = self._commit(books, None)
+            if found is None:
+                self.common.learn(self.group)
+                return
+            conflicts += 1
+            if time.monotonic() >= deadline or (conflicts >= _MOST_TOGETHER and len(self.group) > 1):
+                raise Conflict
+            if conflicts > 1:
+                time.sleep(uniform(0, 0.0005 * min(conflicts, 20)))  # noqa: S311 - spreads those that wait; no secret
+            sight, now = found
+
+    def _guessing(self) -> bool:
+        """Commit by what may be guessed, without looking first; return whether that was right."""
+        common = self.common
+        sight, now = common.foretold(self.group), common.about_now()
+        if sight is None or now is None:
+            return False
+        guessed = list(sight.calls)
+        books = RedisBooks(sight, _refuse)
+        try:
+            self._apply(books, now)
+        except _Unforeseen:
+            return False
+        found = self._commit(books, now)
+        if found is None:
+            return True
+        common.doubt(self.group)
+        common.forget_own(guessed)
+        self._found = found
+        return False
+
+    _found: tuple[Sight, Moment] | None = None
+    """What a commit brought that found something else than was thought."""
+
+    def _look(self) -> tuple[Sight, Moment]:
+        if self._found is not None:
+            found, self._found = self._found, None
+            return found
+        return self._shown(self.hints)
+
+    def _fetch(self, wanted: Sight) -> None:
+        """Look once more, at what was not foreseen. Raises ``Conflict`` if what was seen before has changed."""
+        hints = Hints()
+        hints.add_all_of(wanted)
+        self.hints.add_all_of(wanted)
+        self.trips += 1
+        found, _ = self._shown(hints, count=False)
+        if not self._books.sight.add(found):
+            raise Conflict
+
+    def _shown(self, hints: Hints, *, count: bool = True) -> tuple[Sight, Moment]:
+        answer, before = self.common.ask(self.common.request(hints))
+        if count:
+            self.trips = 1
+        return self._read(hints, answer, before)
+
+    def _read(self, hints: Hints, answer: Sequence[Any], before: float) -> tuple[Sight, Moment]:
+        _, _, head, found, fields, listed = answer
+        sight = Sight(calls=dict.fromkeys(hints.ids))
+        for i in range(0, len(found), 2):
+            sight.calls[text_of(found[i])] = None if found[i + 1] is None else stored(found[i + 1])
+        sight.rows = {
+            name: None if value is None else row_of(value) for name, value in zip(hints.fields, fields, strict=True)
+        }
+        sight.ranges = dict(zip(hints.prefixes, listed, strict=True))
+        return sight, self.common.hear(head, before)
+
+    def _apply(self, books: RedisBooks, now: Moment) -> None:
+        """Apply the rules of all members, each by itself."""
+        self._books = books
+        for member in self.group:
+            member.reply, member.error = None, None
+            try:
+                member.reply = member.transition.apply(books, now)
+            except (Fault, OSError, Conflict, _Unforeseen):
+                raise
+            except Exception as error:  # noqa: BLE001 - the rule's own; its caller gets it, the others go on
+                books.undo()
+                member.fail(error)
+            else:
+                refused = self.common.refused(bare(member.transition), member.reply) if books.member_wrote else None
+                if refused is not None:
+                    books.undo()
+                    member.fail(refused)
+                books.keep()
+
+    def _commit(self, books: RedisBooks, about: Moment | None) -> tuple[Sight, Moment] | None:
+        """Commit; return what stands if that is not what was looked at."""
+        self.hints.add_all_of(books.read)
+        common = self.common
+        answer, before = common.ask_surely(common.commit(self.hints, books, about), self._deadline)
+        if answer[0] == b"shown":
+            self.trips = 1
+            return self._read(self.hints, answer, before)
+        common.hear(answer[2], before)
+        common.wrote(books, answer[1] if answer[0] == b"written" else None)
+        return None

@@ -1,0 +1,119 @@
+"""Sealing and checking the log. Its rows are numbered in their commits, so none can come before one that is there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+from settled.core.states import Event
+from settled.journals.audit import broken_chains, broken_seals, head_of, missing_head, off_its_log, seal_over
+from settled.journals.redis.cells import VERSION, log_of, packed, stored, unpack
+from settled.journals.redis.lists import CALLS, LOG, META, ROWS
+from settled.ports import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from settled.core.call import Call, LogRow
+    from settled.core.model import Moment
+    from settled.journals.redis.books import RedisBooks
+    from settled.journals.redis.lists import Look
+
+_SEALED: Final = b"sealed"
+_MOST: Final = 20_000
+"""Rows in one seal, so that none takes long."""
+_PAGE: Final = 500
+_MOST_PROBLEMS: Final = 100
+
+
+def rows_after(look: Look, number: int, most: int | None = None) -> Iterator[tuple[int, LogRow]]:
+    """Yield the rows of the log behind the one with a number, with their own numbers, at most so many."""
+    left = most
+    while left is None or left > 0:
+        size = _PAGE if left is None else min(_PAGE, left)
+        (entries,) = look([(b"XRANGE", LOG, b"%d" % (number + 1), b"+", b"COUNT", b"%d" % size)])
+        for entry, (_, data, *_) in entries:
+            number = int(entry.split(b"-")[0])
+            yield number, log_of(data)
+        if len(entries) < size:
+            return
+        left = None if left is None else left - len(entries)
+
+
+def seal(books: RedisBooks, look: Look, now: Moment) -> bool:
+    """Chain the heads that are new since the last seal; return whether there were any."""
+    number, upto, previous = _sealed(books.row(_SEALED))
+    new = list(rows_after(look, upto, _MOST))
+    if not new:
+        return False
+    last, text = new[-1][0], seal_over(previous, (head_of(row) for _, row in new))
+    books.set_row(_SEALED, packed((number + 1, last, text)))
+    books.set_row(b"seal %d" % (number + 1), packed((last, now.wall, text)))
+    return True
+
+
+def _sealed(value: bytes | None) -> tuple[int, int, str]:
+    """Return how many seals there are, how far the newest goes, and its text."""
+    number, upto, text = unpack(value) if value else (0, 0, "")
+    return number, upto, text
+
+
+def _newest(value: bytes | None) -> tuple[int, int, str]:
+    return _sealed(value[VERSION:] if value else None)
+
+
+def unsealed(look: Look) -> bool:
+    """Whether there are rows that no seal covers."""
+    rows, sealed = look([(b"HGET", META, b"rows"), (b"HGET", ROWS, _SEALED)])
+    return int(rows) > _newest(sealed)[1]
+
+
+def head(look: Look) -> str:
+    """Return the newest seal; empty before the first."""
+    (sealed,) = look([(b"HGET", ROWS, _SEALED)])
+    return _newest(sealed)[2]
+
+
+def verify(look: Look, kept: str | None) -> Report:
+    """Check chains, seals and calls.
+
+    Calls are read first: their log is at least as new then, and its newer rows are left out.
+    """
+    calls = {call.operation_id: call for call in _all_calls(look)}
+    seals = [(int(upto), str(text)) for upto, _, text in _seals(look)]
+    rows, logs = [], defaultdict(list)
+    for _, row in rows_after(look, 0):
+        rows.append(row)
+        logs[row.operation_id].append(row)
+    problems = [*broken_chains(row for log in logs.values() for row in log), *broken_seals(rows, seals)]
+    problems += filter(None, (off_its_log(call, logs[op][: call.log_no]) for op, call in calls.items()))
+    problems += filter(None, (_left_behind(op, log) for op, log in logs.items() if op not in calls))
+    absent = missing_head(kept, {text for _, text in seals})
+    problems += [absent] if absent else []
+    more = len(problems) - _MOST_PROBLEMS
+    shown = [*problems[:_MOST_PROBLEMS], f"and {more} more"] if more > 0 else problems
+    return Report(ok=not problems, facts={"rows": len(rows), "seals": len(seals)}, problems=shown)
+
+
+def _left_behind(operation_id: str, log: list[LogRow]) -> str | None:
+    """Say that a call is gone although its log does not end with that. One that was just made is no such case."""
+    if not log or log[-1].event is Event.EXPIRE or log[0].no == 1 == len(log):
+        return None
+    return f"{operation_id}: the call was deleted; its log ends at {log[-1].state}, row {log[-1].no}"
+
+
+def _all_calls(look: Look) -> Iterator[Call]:
+    cursor: Any = b"0"
+    while True:
+        (answer,) = look([(b"HSCAN", CALLS, cursor, b"COUNT", b"%d" % _PAGE)])
+        cursor, found = answer
+        for i in range(0, len(found), 2):
+            yield stored(found[i + 1]).call
+        if cursor == b"0":
+            return
+
+
+def _seals(look: Look) -> list[Any]:
+    (sealed,) = look([(b"HGET", ROWS, _SEALED)])
+    values = look([(b"HGET", ROWS, b"seal %d" % number) for number in range(1, _newest(sealed)[0] + 1)])
+    return [unpack(value[VERSION:]) for value in values if value]

@@ -1,0 +1,120 @@
+"""What a transition will look at, as far as its fields tell, so that one trip shows it all. A hint, not a rule.
+
+Some transitions need not even that trip: what they will find is known, or may be guessed, and the commit checks it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from settled.core.claim import Claim
+from settled.core.model import KeyKind
+from settled.core.progress import Close, End, Renew
+from settled.journals.redis.cells import key_row, name, prefix
+from settled.journals.redis.sight import Sight
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from settled.core.ask import Ask
+    from settled.journals.redis.cells import Stored
+
+
+@dataclass(slots=True)
+class Hints:
+    """Names of what will be looked at."""
+
+    ids: dict[str, None] = field(default_factory=dict)
+    fields: dict[bytes, None] = field(default_factory=dict)
+    prefixes: dict[bytes, None] = field(default_factory=dict)
+
+    def add_all_of(self, sight: Sight) -> None:
+        """Name all that is in a sight."""
+        self.ids.update(dict.fromkeys(sight.calls))
+        self.fields.update(dict.fromkeys(sight.rows))
+        self.prefixes.update(dict.fromkeys(sight.ranges))
+
+
+def bare(transition: Any) -> Any:
+    """Return the transition inside of whatever wraps it."""
+    return getattr(transition, "transition", transition)
+
+
+def hints_of(transitions: Iterable[Any]) -> Hints:
+    """Return what these transitions name."""
+    hints = Hints()
+    for each in transitions:
+        _note(bare(each), hints)
+    return hints
+
+
+def _note(transition: Any, hints: Hints) -> None:
+    named = (getattr(transition, "operation_id", ""), getattr(transition, "pinned", ""))
+    more = (*getattr(transition, "operation_ids", ()), *(claim[0] for claim in getattr(transition, "claims", ())))
+    hints.ids.update(dict.fromkeys(filter(None, (*named, *more))))
+    ask = getattr(transition, "ask", None)
+    for asked in (ask,) if ask is not None else getattr(transition, "asks", ()):
+        _note_ask(asked, hints)
+    charge = getattr(transition, "charge", None)
+    if charge is not None and ask is not None:
+        hints.fields[name("run", ask.tenant, charge.run_id)] = None
+    run_id = getattr(transition, "run_id", None)
+    if run_id is not None:
+        hints.fields[name("run", transition.tenant, run_id)] = None
+        turn = getattr(transition, "turn", None)
+        if turn is not None:
+            hints.fields[name("turn", transition.tenant, run_id, turn)] = None
+
+
+def _note_ask(ask: Ask, hints: Hints) -> None:
+    entry = ask.entry
+    waited, _ = entry.waiting.get(ask.operation_id, ("", False)) if entry else ("", False)
+    around = ask.scope.removeprefix("call:") if ask.scope.startswith("call:") else ""
+    open_ones = list(entry.open)[:50] if entry else ()
+    hints.ids.update(dict.fromkeys(filter(None, (ask.operation_id, ask.told, waited, around, *open_ones))))
+    if ask.key:
+        hints.fields[key_row(ask.key)] = None
+    if ask.run_id:
+        hints.fields[name("run", ask.tenant, ask.run_id)] = None
+    if ask.step:
+        hints.fields[name("step", ask.scope, ask.step)] = None
+    if ask.kind is KeyKind.SCOPED:
+        hints.prefixes[prefix("alike", ask.scope, ask.lane, ask.tool, ask.identity)] = None
+        if entry is not None and entry.earlier and ask.by_model:
+            hints.prefixes[prefix("made", ask.scope, ask.tool)] = None
+        hints.prefixes[prefix("open", ask.tenant, ask.scope, ask.tool)] = None
+    elif ask.kind is KeyKind.RANDOM:
+        own = () if ask.while_unknown == "any" else (ask.identity,)
+        hints.prefixes[prefix("open", ask.tenant, ask.scope, ask.tool, *own)] = None
+        hints.fields[name("owed", ask.tenant, ask.tool, ask.fingerprint)] = None
+
+
+def guess(transitions: Iterable[Any], own: Mapping[str, Stored], doubted: Iterable[str]) -> Sight | None:
+    """Return what these transitions will find, if that can be guessed: nothing like a new call, and one's own calls.
+
+    ``doubted``: tools whose last guess was wrong.
+    """
+    sight = Sight()
+    for each in transitions:
+        transition = bare(each)
+        if isinstance(transition, Claim):
+            ask = transition.ask
+            if ask.entry is not None or ask.told or transition.pinned or ask.tool in doubted:
+                return None
+            hints = hints_of([transition])
+            sight.calls.update(dict.fromkeys(hints.ids))
+            sight.rows.update(dict.fromkeys(hints.fields))
+            sight.ranges.update(dict.fromkeys(hints.prefixes, ()))
+        elif isinstance(transition, End | Close | Renew):
+            ids = (
+                [claim[0] for claim in transition.claims]
+                if isinstance(transition, Renew)
+                else [transition.operation_id]
+            )
+            if not all(operation_id in own for operation_id in ids):
+                return None
+            sight.calls.update((operation_id, own[operation_id]) for operation_id in ids)
+        else:
+            return None
+    return sight

@@ -1,0 +1,126 @@
+"""Runs on Redis: their records, their state, and what a rollback looks through."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Final
+
+from settled.core.books import RunState
+from settled.core.saga import first_intents
+from settled.journals.redis.cells import NEW, name, packed, prefix, raw, run_data, run_of, text_of, unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from settled.core.books import Change, RunRecord, Step
+    from settled.core.call import Call
+
+UNDOING: Final = (RunState.ROLLING_BACK, RunState.PARTLY_COMPENSATED)
+
+
+class RedisRuns(ABC):
+    """What a transition sees of runs, and changes of them."""
+
+    @abstractmethod
+    def row(self, field: bytes) -> bytes | None:
+        """Return a row."""
+
+    @abstractmethod
+    def set_row(self, field: bytes, value: bytes | None) -> None:
+        """Keep a row."""
+
+    @abstractmethod
+    def see_rows(self, fields: Sequence[bytes]) -> None:
+        """Fetch rows that will be looked at, all in one trip."""
+
+    @abstractmethod
+    def members(self, start: bytes, *, sure: bool = True) -> list[tuple[bytes, str]]:
+        """Return place and name of the members with a prefix, in the order of their places."""
+
+    @abstractmethod
+    def enter(self, start: bytes, name: bytes, place: bytes = NEW) -> None:
+        """Let a name be found by a prefix; without a place, behind all that are there."""
+
+    @abstractmethod
+    def leave(self, start: bytes, name: bytes, place: bytes) -> None:
+        """Let it be found there no more."""
+
+    @abstractmethod
+    def calls(self, start: bytes) -> list[Call]:
+        """Return the calls with a prefix, in the order of their creation."""
+
+    def run(self, tenant: str, run_id: str) -> RunRecord | None:
+        """Return the record of a run."""
+        found = self.row(name("run", tenant, run_id))
+        return None if found is None else run_of(found)
+
+    def put_run(self, run: RunRecord) -> None:
+        """Keep the record of a run."""
+        field = name("run", run.tenant, run.run_id)
+        before = self.row(field)
+        if before is None:
+            self.enter(prefix("runs"), field)
+            self.enter(_place_of(run), field)
+            if run.parent:
+                self.enter(prefix("within", run.tenant, run.parent), field)
+        was = before is not None and run_of(before).state in UNDOING
+        if was is not (run.state in UNDOING):
+            self._list_undoing(run, field)
+        self.set_row(field, run_data(run))
+
+    def _list_undoing(self, run: RunRecord, field: bytes) -> None:
+        """List it among those that are undone, in the order in which the runs began, or take it out."""
+        ((place, _),) = self.members(_place_of(run))
+        if run.state in UNDOING:
+            self.enter(prefix("undoing"), field, place)
+        else:
+            self.leave(prefix("undoing"), field, place)
+
+    def begun_in(self, scope: str) -> Sequence[Step]:
+        """Return the calls made in a scope, in the order in which they were begun."""
+        if not scope:
+            return []
+        calls = self.calls(prefix("in", scope))
+        rows = []
+        for place, intent in self.members(prefix("intents", scope)):
+            attempt, _, operation_id = intent.partition(":")
+            rows.append((operation_id, int(attempt), int(place)))
+        return first_intents(rows, calls)
+
+    def in_doubt(self, scope: str) -> Sequence[Call]:
+        """Return the calls of a scope, of whatever tool, whose outcome is open."""
+        return self.calls(prefix("open in", scope)) if scope else ()
+
+    def runs_within(self, tenant: str, run_id: str) -> Sequence[RunRecord]:
+        """Return the runs that were entered first inside of this one."""
+        fields = [raw(each) for _, each in self.members(prefix("within", tenant, run_id))]
+        self.see_rows(fields)
+        return [run_of(found) for field in fields if (found := self.row(field)) is not None]
+
+    def run_state(self, tenant: str, run_id: str, before: int) -> Mapping[str, bytes]:
+        """Return the run's state as the turns that began before entry ``before`` left it."""
+        listed = [(place, raw(each)) for place, each in self.members(prefix("state of", tenant, run_id))]
+        fields = [field for since, field in listed if int(since) < before]
+        self.see_rows(fields)
+        found: dict[str, bytes | None] = {}
+        for field in fields:
+            value = self.row(field)
+            if value is not None:
+                key, _, data = unpack(value)
+                found[text_of(key)] = data
+        return {key: data for key, data in found.items() if data is not None}
+
+    def put_run_state(self, run: RunRecord, changes: Sequence[Change]) -> None:
+        """Keep what changed of a run's state in its open turn."""
+        for change in changes:
+            field = name("state", run.tenant, run.run_id, str(run.since), change.name)
+            serial = (run.entry << 32) + change.serial
+            before = self.row(field)
+            if before is not None and unpack(before)[1] >= serial:
+                continue
+            self.enter(prefix("state of", run.tenant, run.run_id), field, b"%020d" % run.since)
+            self.set_row(field, packed((raw(change.name), serial, change.value)))
+
+
+def _place_of(run: RunRecord) -> bytes:
+    return prefix("place of run", run.tenant, run.run_id)

@@ -1,0 +1,63 @@
+"""What a transaction sees of the journal, and the pages on which it writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from settled.journals.redis.cells import Row, Stored
+
+
+@dataclass(slots=True)
+class Sight:
+    """Calls, rows and ranges of the index as they stand; what is not there is there as nothing."""
+
+    calls: dict[str, Stored | None] = field(default_factory=dict)
+    rows: dict[bytes, Row | None] = field(default_factory=dict)
+    ranges: dict[bytes, Sequence[bytes]] = field(default_factory=dict)
+
+    def add(self, more: Sight) -> bool:
+        """Take in what was seen later; return whether all that is in both stands as before."""
+        same = all(self.calls.get(each, found) == found for each, found in more.calls.items())
+        same &= all(self.rows.get(each, found) == found for each, found in more.rows.items())
+        same &= all(self.ranges.get(each, found) == found for each, found in more.ranges.items())
+        self.calls.update(more.calls)
+        self.rows.update(more.rows)
+        self.ranges.update(more.ranges)
+        return same
+
+
+@dataclass(slots=True)
+class Pages:
+    """What is written: nothing of it is seen by others before the commit."""
+
+    calls: dict[str, Stored | None] = field(default_factory=dict)
+    rows: dict[bytes, bytes | None] = field(default_factory=dict)
+    index: dict[tuple[bytes, bytes], bytes | None] = field(default_factory=dict)
+    """Prefix and name -> what it sorts by; empty: the place of its call, made by this commit; ``None``: it leaves."""
+    left: dict[tuple[bytes, bytes, bytes], None] = field(default_factory=dict)
+    log: list[tuple[bytes, bytes]] = field(default_factory=list)
+    alerts: list[bytes] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is written."""
+        return bool(self.calls or self.rows or self.index or self.log or self.alerts)
+
+    def leave(self, start: bytes, place: bytes, name: bytes) -> None:
+        """Let a member go; one that only this transaction has made was never there."""
+        if place:
+            self.left[start, place, name] = None
+        self.index[start, name] = None
+
+    def take_in(self, more: Pages) -> None:
+        """Write what ``more`` holds behind what is here."""
+        self.calls.update(more.calls)
+        self.rows.update(more.rows)
+        self.index.update(more.index)
+        self.left.update(more.left)
+        self.log += more.log
+        self.alerts += more.alerts

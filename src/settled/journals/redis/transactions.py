@@ -1,0 +1,235 @@
+"""One batch of transitions as one transaction: look, apply the rules, commit if all that was looked at still stands.
+
+Each member ends alone, and nobody is told before the commit. What is guessed or known already need not be looked at
+first: then the commit is the only trip, and should the guess be wrong it brings what stands instead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from random import uniform
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Final
+
+from settled.core.ask import Begun
+from settled.core.call import Call
+from settled.core.model import Effect
+from settled.core.progress import Begin
+from settled.core.states import State
+from settled.errors import JournalError
+from settled.journals.clock import FRESH
+from settled.journals.redis.attempt import Attempt
+from settled.journals.redis.books import conditions, writes
+from settled.journals.redis.cells import Stored, raw
+from settled.journals.redis.foresight import Hints, bare, guess
+from settled.journals.redis.trouble import Conflict, Fault, away, explained
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from settled.core.model import Moment
+    from settled.journals.clock import ServerClock
+    from settled.journals.commit import Member
+    from settled.journals.redis.books import RedisBooks
+    from settled.journals.redis.connections import Connections
+    from settled.journals.redis.sight import Sight
+
+    Request = tuple[list[Any], list[bytes]]
+    """Names, numbers and counts, and the bytes that are counted."""
+
+_MOST_OWN: Final = 10_000
+"""Own calls at work that are remembered as they stand."""
+
+
+class Transactions:
+    """Performs batches on the connection that writes.
+
+    A transaction that met a conflict, or lost its connection - before, during or after its commit -, is made once
+    more. Each commit bears a number of this client: one whose answer was lost is recognised by it, and not made twice.
+    """
+
+    def __init__(self, connections: Connections, clock: ServerClock, given: Callable[[], Moment] | None) -> None:
+        self._connections = connections
+        self.clock = clock
+        self._given = given
+        self._read_at = 0.0
+        """When the last reading of the clock was asked for, on this process's own clock."""
+        self.clock_record: Sequence[Any] | None = None
+        """What is to be put on record of the clock with the next commit."""
+        self._own: OrderedDict[str, Stored] = OrderedDict()
+        self._doubted: set[str] = set()
+        """Tools whose last call was there already."""
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Be another client: at first, and in a forked child."""
+        self._client, self._number = token_hex(8), 0
+        self._own.clear()
+
+    def run(self, batch: Sequence[Member]) -> None:
+        """Perform a batch; every member gets its reply or its error. Raises only what interrupts the thread."""
+        groups = [list(batch)]
+        while groups:
+            group = groups.pop(0)
+            try:
+                trouble = self._patiently(group)
+            except BaseException:
+                self._connections.drop_line()
+                raise
+            if trouble is None:
+                continue
+            if len(group) > 1 and not isinstance(trouble, JournalError) and not away(trouble):
+                groups[:0] = [[member] for member in group]  # whose it is shows when each goes alone
+                continue
+            lost = away(trouble)
+            doing = "it is not known to be recorded; perform again" if lost else "nothing was recorded"
+            for member in group:
+                member.fail(explained(trouble, self._connections.address.shown, doing=doing))
+
+    def _patiently(self, group: list[Member]) -> Exception | None:
+        """Make the transaction until it is done; return what stands against it."""
+        deadline = time.monotonic() + self._connections.patience
+        while True:
+            trouble = self._once(group, deadline)
+            if trouble is None or not (isinstance(trouble, Conflict) or away(trouble)):
+                return trouble
+            if time.monotonic() >= deadline or (isinstance(trouble, Conflict) and len(group) > 1):
+                return trouble
+            time.sleep(uniform(0, 0.05))  # noqa: S311 - spreads those that wait; no secret
+
+    def _once(self, group: list[Member], deadline: float) -> Exception | None:
+        """Make the transaction once; return what went wrong, after which nothing of it stands - or all of it does."""
+        try:
+            Attempt(self, group).make(deadline)
+        except Conflict as conflict:
+            return conflict
+        except (Fault, OSError) as fault:
+            self._connections.drop_line()
+            return fault
+        except JournalError as fault:
+            self._connections.drop_line()
+            return fault
+        return None
+
+    # --- asking ---
+
+    def ask(self, request: Request) -> tuple[Sequence[Any], float]:
+        """Ask once; return the answer, and when it was asked for. Raises ``RedisError``, ``JournalError``."""
+        before = self.clock.mono()
+        answer = self._connections.line().run("work", *request)
+        if isinstance(answer, bytes):  # of a commit: quicker to read than a list
+            answer = answer.split(b"\n", 2)
+        error = self._connections.identity.error_for(answer)
+        if error is not None:
+            raise error
+        self._connections.identity.saw(int(answer[1]))
+        return answer, before
+
+    def ask_surely(self, request: Request, deadline: float) -> tuple[Sequence[Any], float]:
+        """Ask; where the answer is lost, ask the same again: what was done is recognised by its number."""
+        while True:
+            try:
+                return self.ask(request)
+            except (Fault, OSError) as fault:
+                self._connections.drop_line()
+                if not away(fault) or time.monotonic() >= deadline:
+                    raise
+            time.sleep(uniform(0, 0.05))  # noqa: S311 - spreads those that wait; no secret
+
+    # --- time ---
+
+    def hear(self, head: bytes, before: float) -> Moment:
+        """Return the journal's time by an answer that was asked for at ``before``."""
+        if self._given is not None:
+            return self._given()
+        second, micro, wall, steady, boot, mono = head.split(b"\n")
+        row = (int(second) + int(micro) / 1e6, float(wall), float(steady), boot.decode(), float(mono))
+        reading = self.clock.read(row, before, self.clock.mono())
+        self._read_at, self.clock_record = before, reading.record
+        return reading.moment
+
+    def about_now(self) -> Moment | None:
+        """Return the journal's time as it may be guessed: never early; ``None``: it is too long since it was read."""
+        if self._given is not None:
+            return self._given()
+        last, passed = self.clock.last, self.clock.mono() - self._read_at
+        return last.plus(passed) if last is not None and passed < FRESH else None
+
+    # --- what the attempts share ---
+
+    def foretold(self, group: list[Member]) -> Sight | None:
+        """Return what a batch will find, if that can be guessed."""
+        return guess((member.transition for member in group), self._own, self._doubted)
+
+    def request(self, hints: Hints) -> Request:
+        """Return the request to look at what the hints name."""
+        identity = self._connections.identity
+        about = [identity.journal_id, identity.seen, len(hints.ids), len(hints.fields), len(hints.prefixes)]
+        return about, [*map(raw, hints.ids), *hints.fields, *hints.prefixes]
+
+    def commit(self, hints: Hints, books: RedisBooks, now: Moment | None) -> Request:
+        """Return the request to commit, which bears the next number of this client; ``now``: the time if guessed."""
+        self._number += 1
+        about, words = self.request(hints)
+        standing, conditional = conditions(books.read)
+        written, changes = writes(books.pages)
+        guessed = now.mono if now is not None and self._given is None else False
+        about += [self._number, self._client, guessed, self.clock_record or False, standing + written]
+        return about, words + conditional + changes
+
+    def wrote(self, books: RedisBooks, number: bytes | None) -> None:
+        """Remember own calls at work as they stand now; without the number of their commit, forget them."""
+        if number is None:
+            self.forget_own(books.pages.calls)
+            return
+        for i, (operation_id, to) in enumerate(books.pages.calls.items(), 1):
+            if to is None or to.call.state is not State.PROCESSING:
+                self._own.pop(operation_id, None)
+                continue
+            self._own[operation_id] = Stored(to.call, number, to.place or number + b"%04d" % i)
+            self._own.move_to_end(operation_id)
+        while len(self._own) > _MOST_OWN:
+            self._own.popitem(last=False)
+
+    def learn(self, group: list[Member]) -> None:
+        """A tool that has just made a new call may make another."""
+        for member in group:
+            if isinstance(member.reply, Begun):
+                self._doubted.discard(member.reply.call.tool)
+
+    def doubt(self, group: list[Member]) -> None:
+        """A tool's call was there already, against the guess: look first, the next time."""
+        asks = (getattr(bare(member.transition), "ask", None) for member in group)
+        self._doubted.update(ask.tool for ask in asks if ask is not None)
+
+    def forget_own(self, calls: Iterable[str]) -> None:
+        """What was thought to stand does not."""
+        for operation_id in calls:
+            self._own.pop(operation_id, None)
+
+    def refused(self, transition: Any, reply: Any) -> JournalError | None:
+        """Return the error for what may not begin here: an intent that may be lost, unless that is accepted."""
+        losses = self._connections.settings.losses
+        if not losses or self._connections.identity.accept_loss:
+            return None
+        begins = isinstance(reply, Begun) or (isinstance(transition, Begin) and isinstance(reply, Call))
+        if not begins or transition.ask.terms.effect is not Effect.WRITE:
+            return None
+        return refusal(self._connections.address.shown, losses)
+
+
+LOST_IF_FORGOTTEN: Final = {
+    "write": "the record of a write, and then it would be made once more",
+    "compensate": "the record of a step, and then it would not be undone",
+}
+"""What must not be forgotten, and why."""
+
+
+def refusal(shown: str, losses: Sequence[str], what: str = "write") -> JournalError:
+    """Return the error for what a server that may lose records is not trusted with."""
+    return JournalError(
+        f"the journal {shown} may lose {LOST_IF_FORGOTTEN[what]}: {'; '.join(losses)}. Nothing was executed. Change "
+        "that, declare the tool idempotent or deduplicated if it is, or accept the loss with "
+        "Guard(..., accept_loss=True)"
+    )

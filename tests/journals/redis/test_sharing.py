@@ -1,0 +1,11 @@
+"""Breakers shared through Valkey and Redis."""
+
+import pytest
+
+from tests.journals.test_sharing import SharedBreakers
+
+
+class TestOnRedis(SharedBreakers):
+    @pytest.fixture
+    def address(self, server, prefix, tmp_path):
+        return server.url(prefix=prefix, spill=tmp_path / "spill")
