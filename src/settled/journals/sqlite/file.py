@@ -13,14 +13,14 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from random import uniform
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.errors import JournalError
 from settled.journals.mark import Mark, check_identity, lost, read_mark, write_mark
 from settled.journals.sqlite import schema
-from settled.journals.sqlite.trouble import explained, is_busy
+from settled.journals.sqlite.trouble import explained
+from settled.journals.sqlite.waiting import use_wal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ class JournalFile:
         try:
             connection = self._connect("rw" if must_exist or known else "rwc")
             try:
-                _use_wal(connection, self.busy_timeout)
+                use_wal(connection, self.busy_timeout)
                 version = self._climb(connection, mark, required=must_exist or known, any_step=any_step)
                 found = _identity(connection)
             except BaseException:
@@ -370,39 +370,6 @@ class JournalFile:
             self._closed = True
             self._resting.notify_all()
         self.hold(seconds)
-
-
-def begin(connection: sqlite3.Connection, seconds: float) -> None:
-    """Take the write lock, waiting up to ``seconds`` for another process to let it go.
-
-    SQLite's own wait grows to steps of 100 ms, far longer than a commit; this one stays near it.
-    """
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as fault:
-            if not is_busy(fault) or time.monotonic() >= deadline:
-                raise
-        else:
-            return
-        time.sleep(uniform(0.0002, 0.001))  # noqa: S311 - spreads those that wait; no secret
-
-
-def _use_wal(connection: sqlite3.Connection, seconds: float) -> None:
-    """Switch to the write-ahead log; SQLite does not wait here for another process that does the same."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-        except sqlite3.OperationalError as fault:
-            if not is_busy(fault) or time.monotonic() >= deadline:
-                raise
-            time.sleep(0.005)
-            continue
-        if mode != "wal":
-            raise JournalError(f"the journal cannot use a write-ahead log (its mode is {mode}): put it on a local disk")
-        return
 
 
 def _identity(connection: sqlite3.Connection) -> Mark:

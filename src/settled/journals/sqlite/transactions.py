@@ -12,9 +12,10 @@ from settled.core.call import Call
 from settled.errors import JournalError
 from settled.journals.mark import lost_commits
 from settled.journals.sqlite.books import SqliteBooks
-from settled.journals.sqlite.file import COMMIT, ROLLBACK, begin
+from settled.journals.sqlite.file import COMMIT, ROLLBACK
 from settled.journals.sqlite.known import Known
 from settled.journals.sqlite.trouble import explained
+from settled.journals.sqlite.waiting import begin
 from settled.transaction import EndedByTool
 
 if TYPE_CHECKING:
