@@ -42,13 +42,14 @@ from settled.drivers.attempts import (
     timed_out,
 )
 from settled.drivers.joining import join
-from settled.drivers.leaving import Leaving, in_thread, within
+from settled.drivers.leaving import Leaving, in_thread
+from settled.drivers.loops import apart, awaited, being_cancelled, first, off_loop, on_loop
 from settled.drivers.presence import seconds_to_wait
 from settled.drivers.wires import cut
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
     from typing import Any, TypeVar
 
     from settled.core.answer import Answer
@@ -223,7 +224,7 @@ class Hand(Struct):
         except asyncio.CancelledError as error:
             if limit is not None and limit.over():
                 return timed_out(command, self.binding, self.floor, over=True)
-            if _being_cancelled():
+            if being_cancelled():
                 self.floor.release(self.binding)
                 raise
             return raised(error, command, self.binding, self.floor)
@@ -242,7 +243,7 @@ class Hand(Struct):
         """Run a recorded async attempt in a task of its own, which its caller can leave."""
         inside = contextvars.copy_context()
         inside.run(current.set, current_call(command, self.binding))
-        attempt = _awaited(lambda: self.binding.run(command.call))
+        attempt = awaited(lambda: self.binding.run(command.call))
         self.attempt = task = asyncio.get_running_loop().create_task(attempt, context=inside)
         done, _ = await asyncio.wait({task}, timeout=command.timeout)
         if done:
@@ -287,7 +288,7 @@ class Hand(Struct):
 
         def work() -> None:
             slot.finish(inside.run(run_here, command, binding, floor))
-            _wake(loop, woken.set)
+            on_loop(loop, woken.set)
 
         in_thread(work, f"settled-{binding.tool}")
         try:
@@ -307,7 +308,8 @@ class Hand(Struct):
     async def _join(self, command: Join) -> Event:
         if self.abandoned:
             return Joined(None, not_begun(asyncio.CancelledError(), self.floor), self.floor.now())
-        joined, interruption = await asyncio.to_thread(join, command, self.binding, self.floor, lambda: self.abandoned)
+        work = apart(f"settled-{self.binding.tool}", join, command, self.binding, self.floor, lambda: self.abandoned)
+        joined, interruption = await work
         if interruption is not None:
             raise interruption
         if joined.ended is None:
@@ -319,18 +321,18 @@ class Hand(Struct):
             await asyncio.sleep(0)
         elif not self.abandoned:
             self.asleep = asyncio.Event()
-            await _first(self.asleep, seconds)
+            await first(self.asleep, seconds)
         return Woke(self.floor.now(), abandoned=self.abandoned)
 
     async def _await(self, command: AwaitCall) -> Woke:
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
-            _wake(loop, woken.set)
+            on_loop(loop, woken.set)
 
         local = self.floor.presence.listen(command.operation_id, wake)
         try:
-            await _first(woken, seconds_to_wait(command, self.floor.presence, local=local))
+            await first(woken, seconds_to_wait(command, self.floor.presence, local=local))
         finally:
             self.floor.presence.forget(command.operation_id, wake)
         return Woke(self.floor.now(), local=local, abandoned=self.abandoned)
@@ -338,7 +340,7 @@ class Hand(Struct):
     async def _refresh(self) -> Woke:
         try:
             if self.binding.refresh is not None:
-                await _off_loop(self.binding.refresh)
+                await off_loop(self.binding.refresh)
         except Exception as error:  # noqa: BLE001 - the next attempt shows what it is worth
             self.floor.tell("refresh_failed", None, tool=self.binding.tool, error=type(error).__name__)
         return Woke(self.floor.now())
@@ -347,41 +349,8 @@ class Hand(Struct):
         began, probe = self.floor.journal.now(), self.binding.probe
         try:
             async with asyncio.timeout(command.seconds):
-                said = None if probe is None else await _off_loop(probe, command.call, seconds=command.seconds)
+                said = None if probe is None else await off_loop(probe, command.call, seconds=command.seconds)
         except Exception as error:  # noqa: BLE001 - a probe that fails has told nothing
             self.floor.probe_failed(command.call, error)
             said = None
         return probed(said, began, self.binding, self.floor)
-
-
-async def _awaited(run: Callable[[], Any]) -> Any:
-    return await run()
-
-
-async def _off_loop(function: Callable[..., Any], *args: object, seconds: float = 60.0) -> Any:
-    """Await an async function here; run a sync one in a thread that is left after ``seconds``."""
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
-        return await function(*args)
-    said = await asyncio.to_thread(within, seconds, function, *args)
-    return await said if inspect.isawaitable(said) else said
-
-
-async def _first(event: asyncio.Event, seconds: float) -> None:
-    if seconds < SHORTEST_SLEEP:
-        await asyncio.sleep(0)
-        return
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        pass
-
-
-def _wake(loop: asyncio.AbstractEventLoop, wake: Callable[[], object]) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(wake)
-
-
-def _being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

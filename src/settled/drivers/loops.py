@@ -1,0 +1,78 @@
+"""Small things that the asyncio driver does on its loop: wait for threads, events and time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+from typing import TYPE_CHECKING
+
+from settled.drivers.attempts import SHORTEST_SLEEP
+from settled.drivers.leaving import in_thread, within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
+
+
+async def apart(name: str, function: Callable[..., T], *args: object) -> T:
+    """Call a function in a thread of its own: those that asyncio lends are few, and others may wait for them."""
+    loop, inside = asyncio.get_running_loop(), contextvars.copy_context()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def tell(value: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        try:
+            value, error = inside.run(function, *args), None
+        except BaseException as failed:  # noqa: BLE001 - raised again by whoever waits
+            value, error = None, failed
+        on_loop(loop, lambda: tell(value, error))
+
+    in_thread(work, name)
+    return await future
+
+
+async def awaited(run: Callable[[], Any]) -> Any:
+    """Call a function and await what it returns: a coroutine, which a task needs."""
+    return await run()
+
+
+async def off_loop(function: Callable[..., Any], *args: object, seconds: float = 60.0) -> Any:
+    """Await an async function here; run a sync one in a thread that is left after ``seconds``."""
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+        return await function(*args)
+    said = await asyncio.to_thread(within, seconds, function, *args)
+    return await said if inspect.isawaitable(said) else said
+
+
+async def first(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event or for time to pass, whichever comes first."""
+    if seconds < SHORTEST_SLEEP:
+        await asyncio.sleep(0)
+        return
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass
+
+
+def on_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
+    """Have a function called on a loop, from any thread; where the loop was closed nobody waits any more."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(function)
+
+
+def being_cancelled() -> bool:
+    """Whether the task at work is being cancelled from outside."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
