@@ -66,7 +66,7 @@ class Options:
     irreversible: bool = False
     precheck: Callable[..., object] | None = None
     waiver: str = ""
-    approve: Any = None
+    approve: bool | Mapping[str, float] | Callable[..., object] | None = None
     approvers: int = 1
     approve_within: float = 24 * 3600.0
 
