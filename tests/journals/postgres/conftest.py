@@ -19,8 +19,10 @@ def open_journal(postgres, schema_name, tmp_path):
     """Open the test's journal, as often as it likes; all are closed in the end."""
     opened = []
 
-    def open_one(**options):
-        journal = PostgresJournal(postgres.url(), **{"schema": schema_name, "spill": tmp_path / "spill", **options})
+    def open_one(address=None, **options):
+        journal = PostgresJournal(
+            address or postgres.url(), **{"schema": schema_name, "spill": tmp_path / "spill", **options}
+        )
         opened.append(journal)
         return journal
 
