@@ -6,6 +6,9 @@ import time
 
 import pytest
 
+from tests.servers.postgres import PostgresServer
+from tests.worker.conftest import App
+
 
 def until(look, what, seconds=60):
     end = time.monotonic() + seconds
@@ -114,22 +117,21 @@ def test_whether_somebody_waits_is_told_by_the_exit_code(app, words):
     assert "waiting for a person" in out
 
 
-def test_it_goes_on_when_the_server_is_back(postgres, tmp_path):
-    from tests.worker.conftest import App  # noqa: PLC0415 - the fixture makes one on each kind of journal
-
-    app = App(tmp_path, postgres.url(schema="worker_away", spill=tmp_path / "spill", patience=0.2))
-    assert app.python("app.leave('done')")[0] == 0
-    worker = app.worker("--json", "--every", "0.1")
-    until(lambda: app.lines("asked"), "the first probe")
-    assert json.loads(worker.stdout.readline())["happened"] == 1
-    postgres.kill()
-    troubled = json.loads(worker.stdout.readline())
-    while "trouble" not in troubled:
+def test_it_goes_on_when_the_server_is_back(tmp_path):
+    with PostgresServer() as server:
+        app = App(tmp_path, server.url(schema="worker_away", spill=tmp_path / "spill", patience=0.2))
+        assert app.python("app.leave('done')")[0] == 0
+        worker = app.worker("--json", "--every", "0.1")
+        until(lambda: app.lines("asked"), "the first probe")
+        assert json.loads(worker.stdout.readline())["happened"] == 1
+        server.kill()
         troubled = json.loads(worker.stdout.readline())
-    assert "cannot be reached" in troubled["trouble"]
-    postgres.start()
-    assert app.python("app.leave('done2')")[0] == 0
-    until(lambda: "done2" in app.lines("asked"), "the second probe", 120)
-    worker.send_signal(signal.SIGTERM)
-    _, total, _ = rounds(worker)
-    assert (worker.returncode, total["happened"]) == (0, 2)
+        while "trouble" not in troubled:
+            troubled = json.loads(worker.stdout.readline())
+        assert "cannot be reached" in troubled["trouble"]
+        server.start()
+        assert app.python("app.leave('done2')")[0] == 0
+        until(lambda: "done2" in app.lines("asked"), "the second probe", 120)
+        worker.send_signal(signal.SIGTERM)
+        _, total, _ = rounds(worker)
+        assert (worker.returncode, total["happened"]) == (0, 2)

@@ -73,6 +73,7 @@ class Ear:
             self._wanted[operation_id] = wake
             if self._thread is None:
                 self._bell = os.pipe()
+                os.set_blocking(self._bell[1], False)
                 self._thread = threading.Thread(target=self._work, name="settled-ear", daemon=True)
                 self._thread.start()
             self._ring()
@@ -88,7 +89,7 @@ class Ear:
                 self._left[operation_id] = time.monotonic()
 
     def _ring(self) -> None:
-        with suppress(OSError):  # its thread is ending
+        with suppress(OSError):  # its thread is ending, or has been told often enough
             os.write(self._bell[1], b"!")
 
     # --- the thread ---
