@@ -129,6 +129,8 @@ class Claim(Struct, frozen=True):
             leave=use(call.leave),
         )
         books.put(taken, row)
+        if ask.run_id and ask.scope != taken.scope:
+            books.put_moved(taken, ask.scope)  # its effect, if any, is this run's to undo
         if taken.leave is not None:
             books.drop_owed(taken)
         return Begun(taken)
