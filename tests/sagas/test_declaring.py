@@ -5,6 +5,8 @@ import dataclasses
 import pytest
 
 import settled
+from settled.api.queue import waiting
+from settled.journals.prune import prune
 
 
 @pytest.fixture
@@ -87,9 +89,62 @@ def test_a_secret_that_undoing_needs_must_be_kept(guard):
             return booking
 
 
+def test_undo_never_sees_the_mark_of_a_secret(guard):
+    undone = []
+
+    @guard.tool(effect="write")
+    def uncharge(card: str, order: str) -> None:
+        undone.append((card, order))
+
+    @guard.tool(
+        effect="write",
+        compensate=uncharge,
+        undo=lambda call, _: {"card": call.arguments["card"], "order": call.arguments["order"]},
+        redact=["card"],
+    )
+    def charge(card: str, order: str) -> str:
+        return order
+
+    with guard.run("r") as run:
+        charge("4242 4242", "o")
+        assert run.compensate("x") == "partly_compensated"
+    assert undone == []
+
+
+def test_what_has_expired_is_known_to_be_undone_or_not(tmp_path):
+    with settled.Guard(f"sqlite:///{tmp_path}/agent.db") as guard:
+
+        @guard.tool(effect="write", retention=0.0)
+        def cancel(booking: str) -> None:
+            if booking == "stays":
+                raise settled.NotExecuted("no")
+
+        @guard.tool(effect="write", compensate=cancel, retention=0.0)
+        def book(booking: str) -> str:
+            if booking == "fails":
+                raise settled.NotExecuted("no")
+            return booking
+
+        with guard.run("r") as run:
+            book.call("fails")
+            book("goes")
+            book("stays")
+            assert run.compensate("x") == "partly_compensated"
+        prune(guard.journal)
+        [step] = waiting(guard.journal)
+        guard.resolve(step.operation_id, "undone", by="ann", reason="by hand")
+        assert guard.journal.run("", "r").state == "compensated"
+        with guard.run("gone") as run:
+            book("long ago")
+            prune(guard.journal)
+            assert run.compensate("x") == "partly_compensated"
+
+
 def test_a_run_names_what_it_cannot_do(guard):
     with pytest.raises(settled.DeclarationError, match="neither 'keep' nor 'compensate'"):
         guard.run("r", on_error="undo")
+    with pytest.raises(settled.DeclarationError, match="enter a run of its own for this turn"):
+        guard.run("r", on_error="compensate", turn="u1")
     with pytest.raises(settled.DeclarationError, match="tools names 'nothing'"), guard.run("r", tools=["nothing"]):
         pass
 

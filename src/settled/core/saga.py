@@ -54,8 +54,12 @@ def outline(books: Books, tenant: str, run_id: str) -> Outline:
     return Outline(
         tuple(call for call in calls if call.state in UNSETTLED),
         tuple(what for _, what in undo),
-        tuple(call for call in calls if call.state is State.EXPIRED and call.terms.compensate),
+        tuple(call for call in calls if call.state is State.EXPIRED and call.terms.compensate and _was_done(call)),
     )
+
+
+def _was_done(call: Call) -> bool:
+    return call.note not in {f"was {state}" for state in (*WITHOUT_EFFECT, State.COMPENSATED)}
 
 
 def _stands(call: Call) -> bool:
