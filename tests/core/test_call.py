@@ -132,7 +132,8 @@ def test_what_expires_gives_up_its_payload_and_says_why() -> None:
     assert store.perform(Expire("op_1"))
     left = store.get("op_1")
     assert left is not None
-    assert (left.state, left.arguments, left.result, left.fault, left.note) == (S.EXPIRED, b"", None, None, "")
+    assert (left.state, left.arguments, left.result, left.fault) == (S.EXPIRED, b"", None, None)
+    assert left.note == "was failed"
     assert (left.reason, left.key, left.fingerprint) == ("retention", kept.key, kept.fingerprint)
     assert [row.event for row in store.log("op_1")] == [Event.EXPIRE]
 

@@ -44,7 +44,8 @@ def test_a_call_waits_for_leave_and_is_made_when_it_is_asked_again(desk, paid):
     assert paid == [("ann", 10)]
 
 
-def test_case_062_leave_for_these_arguments_is_no_leave_for_others(desk, paid):
+@pytest.mark.case("CASE-062-approved-args-changed")
+def test_leave_for_these_arguments_is_no_leave_for_others(desk, paid):
     guard = desk.open()
     pay = pay_of(guard, paid)
     with guard.run("r"):

@@ -220,7 +220,8 @@ def test_what_stays_unknown_is_queued_the_others_go_on_and_it_is_undone_once_it_
 # --- what fails ---
 
 
-def test_case_059_a_compensation_that_fails_does_not_stop_the_others(desk):
+@pytest.mark.case("CASE-059-compensation-chain-stops")
+def test_a_compensation_that_fails_does_not_stop_the_others(desk):
     desk.trouble["cancel", "b-hotel"] = settled.NotExecuted("no refund")
     guard = fail(desk, ("book", "flight"), ("book", "hotel"), ("book", "car"))
     assert (status(guard), desk.left) == ("partly_compensated", ["hotel"])

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from settled.core import claim, progress, rollback, runs, saga
+from settled.core import claim, leave, progress, rollback, runs, saga
 from settled.core.call import evolve
 from settled.core.states import Event, State
 from settled.core.values import replace
@@ -120,3 +120,39 @@ def test_news_of_what_was_open_comes_too_late(monkeypatch, planted):
     original = saga.Undo.apply
     monkeypatch.setattr(saga.Undo, "apply", lambda self, books, now: original(replace(self, open=()), books, now))
     planted(replace(SAGAS, name="n3", trips=8), "undone before")
+
+
+# --- leave ---
+
+APPROVALS = PROFILES["approvals"]
+
+
+@pytest.fixture
+def planted_leave(monkeypatch):
+    """Return a check as ``planted`` is, for what the oracle says of leave."""
+
+    def check(words):
+        for seed in range(MOST_SEEDS):
+            if any(" leave " in v and words in v for v in simulate(seed, APPROVALS).violations):
+                break
+        else:
+            pytest.fail(f"{MOST_SEEDS} worlds, and the bug was not seen")
+        monkeypatch.undo()
+        assert [v for clean in range(seed + 1) for v in simulate(clean, APPROVALS).violations] == []
+
+    return check
+
+
+def test_leave_is_used_twice(monkeypatch, planted_leave):
+    monkeypatch.setattr(claim, "use", lambda given: given)
+    planted_leave("used before")
+
+
+def test_leave_that_is_over_is_used(monkeypatch, planted_leave):
+    monkeypatch.setattr(leave, "_counts", lambda given, terms, now: True)
+    planted_leave("over")
+
+
+def test_a_call_begins_without_leave(monkeypatch, planted_leave):
+    monkeypatch.setattr(claim, "given", lambda call, terms, now: True)
+    planted_leave("not given")

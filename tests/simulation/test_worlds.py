@@ -47,6 +47,8 @@ def test_much_happens_in_these_worlds(worlds):
         "settled by probe": 500,
         "settled by person": 50,
         "effects": 10_000,
+        "told awaiting_approval": 100,
+        "told refused": 30,
         "run completed": 50,
         "run compensated": 100,
         "run partly_compensated": 100,

@@ -11,7 +11,7 @@ from settled import host
 from settled.api import secrets
 from settled.api.opening import refusal
 from settled.api.undoing import demand_undoing, name_of
-from settled.core.runs import EnterRun, Held, Undone
+from settled.core.runs import BARRED, EnterRun, Held, Undone
 from settled.core.values import replace
 from settled.errors import DeclarationError, RunInProgress, RunUndone
 
@@ -143,6 +143,10 @@ class Entering:
         if isinstance(reply, Held):
             run = reply.run
             message = f"another process works on run {run.run_id!r} ({_who(run)}); nothing was done here"
+            raise RunInProgress(run.run_id, str(run.state), message)
+        if isinstance(reply, Undone) and reply.run.state not in BARRED:
+            run = reply.run
+            message = f"another process works on run {run.run_id!r}, inside of which this one is entered"
             raise RunInProgress(run.run_id, str(run.state), message)
         if isinstance(reply, Undone):
             run = self._through(reply.run)

@@ -33,14 +33,15 @@ _DECIDED = {
     "probe": "by the tool's probe",
     "owner_lost": "since its process ended before anything was sent",
 }
-ELSEWHERE = ("", "undo_unknown")
-"""It is being undone; or the doubt about that lives, and waits, in the compensation's own record."""
+ELSEWHERE = ("", "undo_unknown", "undo_awaiting_approval")
+"""It is being undone; or what is to be decided about that lives, and waits, in the compensation's own record."""
 _NOT_UNDONE = {
     "irreversible": "nothing undoes it",
     "no_compensation": "its tool names no compensation",
     "tool_missing": "the tool that undoes it is not known to the process that rolls back",
     "undo_not_filled": "the arguments of its compensation cannot be made of what is on record",
     "undo_failed": "its compensation was refused for good",
+    "undo_refused": "a person refused its compensation",
     "undo_not_done": "its compensation was not done so far, and may be tried again",
     "undo_rejected": "its compensation was not tried so far",
     "undo_in_progress": "another process is at its compensation",

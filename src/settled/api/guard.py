@@ -291,6 +291,11 @@ class Guard:
 
         Entering raises ``RunUndone`` for a run that was rolled back.
         """
+        if on_error == "compensate" and turn is not None:
+            raise DeclarationError(
+                "on_error='compensate' undoes a whole run, every turn of it: enter a run of its own for this turn, "
+                f"inside of it: guard.run({f'{run_id}/{turn}'!r}, on_error='compensate')"
+            )
         return Run(
             self,
             run_id,

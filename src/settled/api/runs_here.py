@@ -18,6 +18,8 @@ class RunsHere:
         self._floor = floor
         self._held: dict[str, tuple[str, str]] = {}
         self._renewed = 0.0
+        self.turn = 0
+        """Of the runs that are undone in part, which is looked at next."""
 
     def add(self, tenant: str, run_id: str, claim: str) -> None:
         """An entry or a rollback begins."""

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from settled.drivers.floor import Binding
 
 
+MOST_LOOKED_AT = 10_000
+"""Runs that are undone in part, of which each has its turn."""
+
+
 @dataclass(frozen=True, slots=True)
 class CarriedOn:
     """What going on with unfinished rollbacks has brought, in runs."""
@@ -111,9 +115,15 @@ async def acarry_on(guard: Guard, *, limit: int = 100, wait: float = 5.0) -> Car
 
 
 def unfinished(guard: Guard, limit: int = 100) -> list[RunRecord]:
-    """Return the runs of this guard's tenant whose rollback another try may bring on, the oldest first."""
-    found = [run for run in guard.journal.undoing(limit) if run.tenant == guard.tenant]
-    return [run for run in found if _worth(guard, run)]
+    """Return the runs of this guard's tenant whose rollback another try may bring on.
+
+    At most ``limit`` are looked at; the next time it goes on after them, so that each has its turn.
+    """
+    found = [run for run in guard.journal.undoing(MOST_LOOKED_AT) if run.tenant == guard.tenant]
+    start = guard.runs_here.turn % len(found) if found else 0
+    looked = (found[start:] + found[:start])[:limit]
+    guard.runs_here.turn = start + len(looked)
+    return [run for run in looked if _worth(guard, run)]
 
 
 def _worth(guard: Guard, run: RunRecord) -> bool:

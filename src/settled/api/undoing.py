@@ -96,13 +96,16 @@ def check_pair(tool: Tool[Any, Any], compensation: Tool[Any, Any], *, encrypts: 
                 f"{tool.name}: {compensation.name} takes {name!r}, which neither the call nor its result has: write "
                 f"undo=lambda call, result: {{{name!r}: …}}"
             )
-    hidden = {path.partition(".")[0].removesuffix("[]") for path in tool.checked.options.redact}
-    secret = sorted(hidden & set(compensation.required))
+    secret = sorted(_redacted(tool) & set(compensation.required))
     if secret and not encrypts:
         raise DeclarationError(
             f"{tool.name}: {compensation.name} needs {secret[0]!r}, which is redacted: it is kept only with "
             "Guard(encryption_key=…)"
         )
+
+
+def _redacted(tool: Tool[Any, Any]) -> set[str]:
+    return {path.partition(".")[0].removesuffix("[]") for path in tool.checked.options.redact}
 
 
 def _result_fields(returns: Any) -> set[str] | None:
@@ -154,7 +157,7 @@ def arguments_for(
 
     assert tool is not None  # noqa: S101 - for the type checker: undo is a tool's
     try:
-        made = undo(view(guard, tool, call), result)
+        made = undo(dataclasses.replace(view(guard, tool, call), arguments=arguments), result)
     except Exception as error:
         raise NotFilled(f"undo raised {type(error).__name__}") from error
     if not isinstance(made, Mapping):
@@ -165,6 +168,9 @@ def arguments_for(
 def _recorded(guard: Guard, tool: Tool[Any, Any] | None, call: Call) -> tuple[dict[str, Any], Any, bool]:
     try:
         arguments = codec.loads(guard.vault.unlock(call.arguments))
+        if tool is not None and not guard.vault.encrypts:
+            for name in _redacted(tool):  # a compensation is never called with the mark that stands for a secret
+                arguments.pop(name, None)
         if call.result is None:
             return arguments, None, False
         data = guard.vault.unlock(call.result)

@@ -146,7 +146,13 @@ class Books(Protocol):
         """Note that a turn of a run is worked on in an entry."""
 
     def begun_in(self, scope: str) -> Sequence[Step]:
-        """Return the calls made in a scope, in the order in which they were begun."""
+        """Return the calls made in a scope, in the order in which they were begun.
+
+        Those that were begun anew elsewhere belong there (see ``put_moved``).
+        """
+
+    def put_moved(self, call: Call, scope: str) -> None:
+        """Note that a call of another scope, which was not done there, was begun anew in this one."""
 
     def in_doubt(self, scope: str) -> Sequence[Call]:
         """Return the calls of a scope, of whatever tool, whose outcome is open."""

@@ -82,7 +82,7 @@ class Claim(Struct, frozen=True):
             return Stands(asked_anew(books, call, ask_leave, now), like)
         may = given(call, self.ask.terms, now) or self._new_series(call, now)
         if call.state in (State.NOT_DONE, State.PARKED) and may:
-            return self._begin_series(books, call, now)
+            return self._begin_series(books, call, now, like=like)
         return Stands(call, like)
 
     def _may_repeat(self, call: Call, now: Moment) -> bool:
@@ -101,16 +101,16 @@ class Claim(Struct, frozen=True):
         again = call.kind is not KeyKind.SCOPED and not self.ask.step
         return entry is None or again or call.series != entry.no
 
-    def _begin_series(self, books: Books, call: Call, now: Moment) -> ClaimReply:
+    def _begin_series(self, books: Books, call: Call, now: Moment, *, like: bool = False) -> ClaimReply:
         if not rules.may_begin(call, now):
-            return Stands(call)
+            return Stands(call, like)
         if not self.begin:
             return WouldRun()
         unsettled = _unsettled(books, self.ask, call.operation_id)
         if unsettled is not None:
             return unsettled
         if self.ask.leave is not None and call.state is State.NOT_DONE and not given(call, self.ask.terms, now):
-            return Stands(ask_for(books, call, self.ask.leave, now))
+            return Stands(ask_for(books, call, self.ask.leave, now), like)
         ask, epoch = self.ask, call.epoch + 1
         taken, row = evolve(
             call,
@@ -129,6 +129,8 @@ class Claim(Struct, frozen=True):
             leave=use(call.leave),
         )
         books.put(taken, row)
+        if ask.run_id and ask.scope != taken.scope:
+            books.put_moved(taken, ask.scope)  # its effect, if any, is this run's to undo
         if taken.leave is not None:
             books.drop_owed(taken)
         return Begun(taken)

@@ -33,7 +33,7 @@ class Expire:
         call = books.by_id(self.operation_id)
         if call is None or not due(call, now):
             return False
-        bare = replace(call, arguments=b"", fault=None, note="")
+        bare = replace(call, arguments=b"", fault=None, note=f"was {call.state}")  # a rollback may come to ask
         changed, row = evolve(bare, Event.EXPIRE, now, result=None, reason="retention")
         books.put(changed, row)
         if call.kind is KeyKind.RANDOM:

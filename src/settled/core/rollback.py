@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from msgspec import Struct
 
 from settled.core import rules
+from settled.core.answer import STATUS_OF
 from settled.core.books import RunRecord, RunState
 from settled.core.call import Call
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, expect
@@ -281,7 +282,7 @@ def worth_another(
     """
     if run.state is RunState.ROLLING_BACK:
         return not held(run, now)
-    return any(_worth(step, undoings, tools, now) for step in seen.undo)
+    return seen.is_undone or any(_worth(step, undoings, tools, now) for step in seen.undo)
 
 
 def _worth(step: Call | RunRecord, undoings: Mapping[str, Call | None], tools: Container[str], now: Moment) -> bool:
@@ -299,4 +300,4 @@ def _worth(step: Call | RunRecord, undoings: Mapping[str, Call | None], tools: C
     if undoing.state is State.UNKNOWN:
         may_be_settled = undoing.terms.probed or rules.repeatable(undoing, now)
         return step.reason != "undo_unknown" or (may_be_settled and not undoing.held)
-    return undoing.state is State.SUCCEEDED or step.reason != "undo_failed"
+    return step.reason != f"undo_{STATUS_OF[undoing.state]}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from settled.core.answer import STATUS_OF
 from settled.core.books import RunRecord, RunState, Step
 from settled.core.call import Call, evolve
 from settled.core.model import Effect, Standing
@@ -52,10 +53,14 @@ def outline(books: Books, tenant: str, run_id: str) -> Outline:
     undo += [(_place_of(books, inner), inner) for inner in within]
     undo.sort(key=lambda each: each[0], reverse=True)
     return Outline(
-        tuple(call for call in calls if call.state in UNSETTLED),
+        tuple(call for call in calls if call.state in UNSETTLED and not _may_stay(call)),
         tuple(what for _, what in undo),
-        tuple(call for call in calls if call.state is State.EXPIRED and call.terms.compensate),
+        tuple(call for call in calls if call.state is State.EXPIRED and call.terms.compensate and _was_done(call)),
     )
+
+
+def _was_done(call: Call) -> bool:
+    return call.note not in {f"was {state}" for state in (*WITHOUT_EFFECT, State.COMPENSATED)}
 
 
 def _stands(call: Call) -> bool:
@@ -73,7 +78,7 @@ def _steps(books: Books, scope: str) -> Iterator[Step]:
         call = step.call
         if call.terms.effect is not Effect.READ:
             yield step
-        if call.state in WITHOUT_EFFECT or (call.state in DONE and _may_stay(call)):
+        if call.state in WITHOUT_EFFECT or (call.state in DONE | UNSETTLED and _may_stay(call)):
             yield from _steps(books, f"call:{call.operation_id}")
 
 
@@ -286,7 +291,7 @@ class Heed(Struct, frozen=True):
         if undoing.state is State.SUCCEEDED:
             changed, row = evolve(step, Event.UNDONE, now, detail=f"by {self.operation_id}", reason="", note="")
         elif undoing.state in WITHOUT_EFFECT:
-            reason = f"undo_{undoing.state}"
+            reason = f"undo_{STATUS_OF[undoing.state]}"
             changed, row = evolve(step, Event.NOTE, now, detail=reason, reason=reason, note="")
         else:
             return step

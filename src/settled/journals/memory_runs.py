@@ -26,6 +26,8 @@ class MemoryRuns:
     def __init__(self) -> None:
         self.calls: dict[str, Call] = {}
         self.rows: list[LogRow] = []
+        self.moved: dict[str, str] = {}
+        """Operation id -> the scope in which the call was begun anew last."""
         self.scopes: defaultdict[str, list[str]] = defaultdict(list)
         self.run_records: dict[tuple[str, str], RunRecord] = {}
         self.states: dict[tuple[str, str], dict[tuple[int, str], tuple[int, bytes | None]]] = defaultdict(dict)
@@ -43,7 +45,9 @@ class MemoryRuns:
         self.undo.append(lambda: self.run_records.update({name: before}) if before else self.run_records.pop(name))
 
     def begun_in(self, scope: str) -> list[Step]:
-        calls = [self.calls[op] for op in self.scopes.get(scope, ())] if scope else []
+        own = [op for op in self.scopes.get(scope, ()) if self.moved.get(op, scope) == scope] if scope else []
+        came = [op for op, where in self.moved.items() if where == scope and op not in own and op in self.calls]
+        calls = [self.calls[op] for op in (*own, *came)]
         ids = {call.operation_id for call in calls}
         rows = [
             (row.operation_id, row.attempt, place)
@@ -51,6 +55,13 @@ class MemoryRuns:
             if row.operation_id in ids and row.event in (Event.CLAIM, Event.BEGIN)
         ]
         return first_intents(rows, calls)
+
+    def put_moved(self, call: Call, scope: str) -> None:
+        before = self.moved.get(call.operation_id)
+        self.moved[call.operation_id] = scope
+        self.undo.append(
+            lambda: self.moved.update({call.operation_id: before}) if before else self.moved.pop(call.operation_id)
+        )
 
     def in_doubt(self, scope: str) -> list[Call]:
         calls = (self.calls[op] for op in self.scopes.get(scope, ())) if scope else ()

@@ -26,6 +26,18 @@ PUT_RUN: Final = (
 )
 UNDOING: Final = f"{SELECT_RUN} WHERE state IN ('rolling_back', 'partly_compensated') ORDER BY seq LIMIT ?"
 _CALLS: Final = f"SELECT {', '.join(COLUMNS)} FROM calls"  # noqa: S608 - made of constants
+MOVED_IN: Final = "SELECT operation_id FROM moved WHERE scope = ?"
+MOVED_AWAY: Final = (
+    "SELECT operation_id FROM moved WHERE scope <> ? AND operation_id IN "
+    "(SELECT operation_id FROM calls INDEXED BY calls_made WHERE scope = ? AND scope <> '')"
+)
+INTENTS_OF: Final = (
+    "SELECT operation_id, attempt, id FROM log WHERE event IN ('claim', 'begin') AND operation_id = ? ORDER BY id"
+)
+PUT_MOVED: Final = (
+    "INSERT INTO moved (operation_id, scope) VALUES (?, ?) "
+    "ON CONFLICT (operation_id) DO UPDATE SET scope = excluded.scope"
+)
 IN_SCOPE: Final = f"{_CALLS} INDEXED BY calls_made WHERE scope = ? AND scope <> '' ORDER BY seq"
 INTENTS: Final = (
     "SELECT operation_id, attempt, id FROM log WHERE event IN ('claim', 'begin') AND operation_id IN "
@@ -61,6 +73,10 @@ class RunTables:
     def calls(self, statement: str, *values: Any) -> list[Call]:
         """Return the calls that a statement finds."""
 
+    @abstractmethod
+    def by_id(self, operation_id: str) -> Call | None:
+        """Return the call with this operation id."""
+
     def run(self, tenant: str, run_id: str) -> RunRecord | None:
         """Return the record of a run."""
         row = self.look(RUN, tenant, run_id).fetchone()
@@ -74,11 +90,19 @@ class RunTables:
 
     def begun_in(self, scope: str) -> Sequence[Step]:
         """Return the calls made in a scope, in the order in which they were begun."""
-        calls = self.calls(IN_SCOPE, scope)
+        away = {plain(op) for (op,) in self.look(MOVED_AWAY, scope, scope)}
+        calls = [call for call in self.calls(IN_SCOPE, scope) if call.operation_id not in away]
         rows = (
             [(plain(op), int(attempt), int(place)) for op, attempt, place in self.look(INTENTS, scope)] if calls else []
         )
+        for (operation_id,) in self.look(MOVED_IN, scope).fetchall():
+            rows += [(plain(op), int(no), int(place)) for op, no, place in self.look(INTENTS_OF, operation_id)]
+            calls += [call for call in [self.by_id(plain(operation_id))] if call is not None]
         return first_intents(rows, calls)
+
+    def put_moved(self, call: Call, scope: str) -> None:
+        """Note that a call of another scope, which was not done there, was begun anew in this one."""
+        self.write(PUT_MOVED, call.operation_id, scope)
 
     def in_doubt(self, scope: str) -> Sequence[Call]:
         """Return the calls of a scope, of whatever tool, whose outcome is open."""

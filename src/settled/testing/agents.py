@@ -197,7 +197,7 @@ class Errand:
 
     def _reconsider(self, mind: Mind, intent: Intent, round_no: int) -> None:
         """Ask once more for what did not come to a good end."""
-        open_end = mind.outcome.get(id(intent)) in ("not_done", "unknown", "in_progress")
+        open_end = mind.outcome.get(id(intent)) in ("not_done", "unknown", "in_progress", "awaiting_approval")
         if open_end and round_no < ROUNDS - 1 and self.sim.dice.random() < 0.5:
             del mind.outcome[id(intent)]
 

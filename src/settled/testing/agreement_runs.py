@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from settled.core.books import Change, RunState
+from settled.core.leave import Decide
 from settled.core.runs import EnterRun, LeaveRun, ReadState, RenewRuns, SaveState
 from settled.core.saga import (
     Conclude,
@@ -100,6 +101,11 @@ class RunRules:
         if isinstance(self.same(start), Rolling):
             self.rollbacks.append((run, tenant, claim))
         self.same(LookThrough(run, tenant))
+
+    @rule(number=st.integers(0, 30), give=st.booleans(), by=st.sampled_from(["eva", "bob"]), reason=TEXTS)
+    def decide(self, number: int, by: str, reason: str, *, give: bool) -> None:
+        """A person gives or refuses leave."""
+        self.same(Decide(self.pick(number), give, by, reason))
 
     @precondition(lambda self: bool(self.rollbacks))
     @rule(number=st.integers(0, 30), which=st.integers(0, 5), step=st.integers(0, 5), note=TEXTS)

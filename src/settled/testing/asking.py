@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from settled.core.ask import Ask
 from settled.core.keys import scoped_key
 from settled.core.machine import Life
-from settled.core.model import KeyKind
+from settled.core.model import KeyKind, Leave
 from settled.core.policy import Limits
 from settled.errors import JournalError
 from settled.testing.driver import Hand, drive
@@ -82,6 +82,7 @@ def make_ask(
         by_model=place.by_model,
         while_unknown=tool.while_unknown,
         untold=tool.untold,
+        leave=Leave("asks", 0.0, within=tool.approve) if tool.approve else None,
         entry=place.entry,
     )
 

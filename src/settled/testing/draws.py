@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from settled.core.model import Effect, Fault, FaultClass, Terms
+from settled.core.model import Effect, Fault, FaultClass, Leave, Terms
 from settled.core.model import Evidence as Proof
 from settled.core.runs import scope_of_run
 from settled.core.states import State
@@ -54,6 +54,7 @@ FLAGS = st.fixed_dictionaries(
         "lane": st.sampled_from(["", "writer"]),
         "tool": st.sampled_from(["pay", "mail"]),
         "lease": SECONDS,
+        "leave": st.none() | st.none() | st.sampled_from([Leave("large", 0.0), Leave("", 0.0, "2", 2, 30.0)]),
     }
 )
 QUERIES = st.builds(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from settled.core.call import chain
 from settled.core.model import Effect as Kind
 from settled.core.model import Evidence, Fault
-from settled.core.states import FINAL, TABLE, State
+from settled.core.states import FINAL, TABLE, Event, State
 from settled.core.values import replace
 from settled.testing.saga_oracle import SagaOracle
 from settled.testing.tools import TOOLS
@@ -80,6 +80,8 @@ class Oracle:
     """Call and attempt that its caller left before it had sent: only the transport could have told."""
     dead: set[int] = field(default_factory=set)
     """Processes that died: nobody can ask them whether they had sent."""
+    leaves: dict[str, float | None] = field(default_factory=dict)
+    """Operation id -> until when, on the wall clock, a leave that was given may be used; ``None``: refused."""
     sagas: SagaOracle = field(init=False)
     story: list[str] | None = None
     """What happened, line by line, if it is to be told."""
@@ -194,6 +196,20 @@ class Oracle:
         if before is None or before.state is not after.state:
             self._new_state(after)
         self.sagas.committed(after, row)
+        if TOOLS[after.tool].approve:
+            self._by_leave(after, row)
+
+    def _by_leave(self, after: Call, row: LogRow) -> None:
+        """Each series of what needs leave uses one that was given, in time, and never refused."""
+        op, now = after.operation_id, self.clock().wall
+        if row.event is Event.REFUSE:
+            self.leaves[op] = None
+        elif row.event is Event.GRANT:
+            self.leaves[op] = now + TOOLS[after.tool].approve
+        elif row.event is Event.CLAIM and after.before == len(after.attempts) - 1:
+            until = self.leaves.pop(op, 0.0)
+            if until is None or until <= now:
+                self.object_to(f"leave {op} ({after.tool}): begins, and leave was {_of_leave(until)}")
 
     def _still_final(self, before: Call, after: Call) -> None:
         if after.state is not before.state and after.state not in LEGAL_AFTER_FINAL:
@@ -359,6 +375,10 @@ class Oracle:
             return call.terms.probed  # to ask again would be to make it
         in_time = tool.service == "store" and (call.terms.remote_retention or 0.0) > LONG
         return effect in (Kind.READ, Kind.IDEMPOTENT) or call.terms.probed or in_time
+
+
+def _of_leave(until: float | None) -> str:
+    return "refused" if until is None else "over" if until else "not given, or used before"
 
 
 def _in_doubt(request: Request) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from settled.core import rules
 from settled.core.expiry import Expire
+from settled.core.leave import Decide
 from settled.core.settle import settle
 from settled.core.settling import Adopt, Resolve
 from settled.core.states import State
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 QUERY = CallQuery(states=(State.UNKNOWN,), limit=10_000)
 ORPHANS = CallQuery(lease_over=True, limit=10_000)
+WAITING = CallQuery(states=(State.AWAITING_APPROVAL,), limit=10_000)
 OLD = CallQuery(past_retention=True, limit=10_000)
 
 
@@ -54,7 +56,9 @@ def now_and_then(sim: Simulation) -> Steps[None]:
 def person(sim: Simulation) -> Steps[None]:
     """Look at one unknown call, at the world, and say what is true."""
     while True:
-        yield sim.dice.uniform(20.0, 100.0)
+        yield sim.dice.uniform(20.0, 100.0) if not sim.asks_for_leave else sim.dice.uniform(3.0, 25.0)
+        if sim.asks_for_leave:
+            _decide(sim)
         unknown = sim.journal.find(QUERY)
         if not unknown or sim.journal.is_down:
             continue
@@ -63,6 +67,15 @@ def person(sim: Simulation) -> Steps[None]:
         if verdict is not None:
             yield sim.dice.uniform(0.0, 10.0)
             sim.tell_journal(verdict)
+
+
+def _decide(sim: Simulation) -> None:
+    """Look at one call that waits for leave; others may be faster, or have seen it before it changed."""
+    waiting = sim.journal.find(WAITING) if not sim.journal.is_down else []
+    if waiting:
+        call, dice = sim.dice.choice(waiting), sim.dice
+        log_no = call.log_no if dice.random() < 0.5 else None
+        sim.tell_journal(Decide(call.operation_id, dice.random() < 0.85, dice.choice(("ann", "bob")), "looked", log_no))
 
 
 def _verdict(sim: Simulation, call: Call) -> Resolve | None:

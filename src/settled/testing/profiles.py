@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from settled.core.budget import RetryBudget
 from settled.testing.plans import VARIATIONS
-from settled.testing.tools import TOOLS, UNDOABLE, UNDOING
+from settled.testing.tools import APPROVED, TOOLS, UNDOABLE, UNDOING
 
 SHORT_LIVED = ("ping", "page")
 """Their records expire within a world; a run that goes on after that has been told so and knows no more."""
-_APART = (*SHORT_LIVED, *UNDOABLE, *UNDOING)
+_APART = (*SHORT_LIVED, *UNDOABLE, *UNDOING, *APPROVED)
 LASTING = tuple(name for name, tool in TOOLS.items() if name not in _APART and tool.service != "rows")
 
 
@@ -94,6 +94,7 @@ PROFILES = {
             deadlines=(None, None, 20.0),
             workers=3,
         ),
+        Profile("approvals", tools=(*APPROVED, "ticket"), people=4, errands=3, loners=4, crash=0.004, entries=6),
         Profile("sagas", trips=4, errands=0, loners=0, workers=3),
         Profile("undoing", trips=4, errands=0, loners=0, crash=0.012, workers=3, reconcilers=2, missing=0.1),
         Profile(

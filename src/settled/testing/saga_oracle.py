@@ -126,9 +126,17 @@ class SagaOracle:
         for scope, run in self.runs.items():
             if run.state is RunState.ROLLING_BACK:
                 self.oracle.object_to(f"I6 {run.run_id}: its rollback has not come to its end")
+            if run.state is RunState.PARTLY_COMPENSATED and not self._anything_left(journal, scope):
+                self.oracle.object_to(f"I6 {run.run_id}: on record as undone in part, and nothing is left of it")
             for call in list(journal.books.calls.values()):
                 if call.scope == scope:
                     self._judge_step(journal, run, call, undoing.get(call.operation_id, []))
+
+    def _anything_left(self, journal: ShakyJournal, scope: str) -> bool:
+        calls = [call for call in journal.books.calls.values() if call.scope == scope]
+        left = (State.UNKNOWN, State.PROCESSING, State.SUCCEEDED, State.COMPENSATING)
+        waived = [TOOLS[call.tool].terms.waived for call in calls]
+        return any(call.state in left and not may for call, may in zip(calls, waived, strict=True))
 
     def _judge_step(self, journal: ShakyJournal, run: RunRecord, call: Call, undone: list[Effect]) -> None:
         op = call.operation_id

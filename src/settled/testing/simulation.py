@@ -53,6 +53,7 @@ class Simulation:
         self.outside = Host()
         self.inside = inside
         self._minted = 0
+        self.asks_for_leave = any(TOOLS[name].approve for name in profile.tools)
         self.errands = [self._errand(i) for i in range(profile.errands)]
         self.loners = [self._loner(i) for i in range(profile.loners)]
         self.trips = [Trip(self, f"trip{i}") for i in range(profile.trips)]

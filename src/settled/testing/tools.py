@@ -63,6 +63,8 @@ class ToolSpec:
     """A sync function in a thread: its caller can leave it, and it may send after that."""
     untold: str = "tell"
     while_unknown: str = "identity"
+    approve: float = 0.0
+    """A person must give leave, and it ends after so many seconds; 0: none is needed."""
     breaker: BreakerPolicy = field(default_factory=BreakerPolicy)
 
     @property
@@ -127,7 +129,14 @@ _UNDOING = (
     _tool("reclaim", probe=True, lifetime=15.0),
     _tool("unfund", lifetime=20.0),
 )
+_APPROVED = (
+    _tool("grant", probe=True, lifetime=15.0, approve=60.0),
+    _tool("award", identity=True, lifetime=20.0, approve=25.0),
+    _tool("permit", probe=True, lifetime=15.0, business=True, approve=40.0),
+)
+APPROVED = tuple(tool.name for tool in _APPROVED)
+"""What needs a person's leave."""
 UNDOABLE = tuple(tool.name for tool in _UNDOABLE)
 """What runs that may be undone use; and the tools that undo them."""
 UNDOING = tuple(tool.name for tool in _UNDOING)
-TOOLS = {tool.name: tool for tool in (*_ALL, *_UNDOABLE, *_UNDOING)}
+TOOLS = {tool.name: tool for tool in (*_ALL, *_UNDOABLE, *_UNDOING, *_APPROVED)}

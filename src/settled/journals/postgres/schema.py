@@ -157,6 +157,14 @@ STEPS: tuple[Step, ...] = (
             ),
         ),
     ),
+    Step(
+        4,
+        additive=True,
+        statements=(
+            f"CREATE TABLE moved (operation_id {_TEXT} PRIMARY KEY, scope {_TEXT})",
+            "CREATE INDEX moved_to ON moved (scope)",
+        ),
+    ),
 )
 """Every step there ever was, oldest first."""
 

@@ -16,7 +16,7 @@ from settled.journals.rows import CHANGING, COLUMNS
 
 TABLES: Final = (
     *("meta", "clock", "calls", "log", "steps", "runs", "turns", "owed"),
-    *("outbox", "breakers", "agreed", "seals", "forgotten", "inner_runs", "run_states"),
+    *("outbox", "breakers", "agreed", "seals", "forgotten", "inner_runs", "run_states", "moved"),
 )
 _TABLE: Final = re.compile(rf"\b(FROM|INTO|UPDATE|ON) ({'|'.join(TABLES)})\b")
 _INDEX: Final = re.compile(r"\s+INDEXED BY \w+")  # PostgreSQL's planner is asked by settings instead

@@ -164,6 +164,14 @@ STEPS: tuple[Step, ...] = (
             ),
         ),
     ),
+    Step(
+        5,
+        additive=True,
+        statements=(
+            "CREATE TABLE moved (operation_id TEXT PRIMARY KEY, scope TEXT NOT NULL) WITHOUT ROWID",
+            "CREATE INDEX moved_to ON moved (scope)",
+        ),
+    ),
 )
 """Every step there ever was, oldest first."""
 

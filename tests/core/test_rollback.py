@@ -1,0 +1,322 @@
+"""The machine that undoes a run, played command by command against a journal in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from settled.core.books import RunRecord, RunState
+from settled.core.claim import Claim
+from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, Woke
+from settled.core.model import Effect, Terms
+from settled.core.progress import End
+from settled.core.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback, worth_another
+from settled.core.runs import Held
+from settled.core.saga import EndRollback, Heed, LookThrough, StartRollback, StepUndone
+from settled.core.settling import Resolve
+from settled.core.states import State
+from settled.core.values import replace
+from settled.journals.memory import MemoryJournal
+from settled.testing.records import LOST, OTHER, OWNER, REFUSED, FakeClock, begun, ended, entered, make_ask, scoped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from settled.core.call import Call
+
+BACK = Terms(compensate="refund", lifetime=0.0, probed=True)
+
+
+class World:
+    """Answers the machine's commands; time passes as it waits."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.journal = MemoryJournal(self.clock)
+        self.entry = entered(self.journal, "r", owner=OWNER, claim="e1")
+        self.outcomes: dict[str, list[str]] = {}
+        """Operation id of a step -> statuses of its compensation, one for each try; then it succeeds."""
+        self.alive: bool | None = True
+        self.commands: list[str] = []
+        self.probes: dict[str, bool] = {}
+
+    def step(
+        self, terms: Terms = BACK, *, fault: Any = None, entry: Any = None, run: str = "r", **changes: Any
+    ) -> Call:
+        call = begun(self.journal, scoped(self.journal, run, entry or self.entry, terms=terms, **changes))
+        if fault is not None:
+            self.journal.perform(End(call.operation_id, 1, 1, fault))
+            return self.of(call)
+        return ended(self.journal, call)
+
+    def of(self, call: Call) -> Call:
+        found = self.journal.get(call.operation_id)
+        assert found is not None
+        return found
+
+    def order(self, **changes: Any) -> Order:
+        return replace(Order("r", "acme", "late", "c1", OWNER, 30.0, 1, 5.0), **changes)
+
+    def play(self, **changes: Any) -> Any:
+        flow = rollback(self.order(**changes), self.clock.mono)
+        return self.to_its_end(flow, next(flow))
+
+    def to_its_end(self, flow: Any, command: Any) -> Any:
+        for _ in range(500):
+            try:
+                command = flow.send(self.answer(command))
+            except StopIteration as stop:
+                return stop.value
+        pytest.fail("it does not come to its end")
+
+    def answer(self, command: Any) -> Any:
+        self.commands.append(type(command).__name__)
+        match command:
+            case Transact(transition):
+                return Reply(self.journal.perform(transition), self.clock.mono)
+            case CheckOwners(owners):
+                return Owners(tuple(self.alive for _ in owners), self.clock(), self.clock.mono)
+            case Sleep(seconds) | AwaitCall(_, seconds, _):
+                self.clock.advance(seconds)
+                return Woke(self.clock.mono)
+            case SettleStep(call, _):
+                return SettledStep(self.settled(call), self.clock.mono)
+            case Compensate(call):
+                return self.compensated(call)
+        raise AssertionError(command)
+
+    def settled(self, call: Call) -> Call:
+        if call.operation_id in self.probes:
+            verdict = "happened" if self.probes[call.operation_id] else "did_not_happen"
+            self.journal.perform(Resolve(call.operation_id, verdict, "probe", "looked"))  # type: ignore[arg-type]  # as named
+        return self.of(call)
+
+    def compensated(self, call: Call) -> Compensated:
+        left = self.outcomes.get(call.operation_id, [])
+        status = left.pop(0) if left else "succeeded"
+        if status == "stuck":
+            return Compensated("stuck", "tool_missing", "", self.clock.mono, "no such tool")
+        undoing = begun(self.journal, make_ask(tool="refund", scope=f"undo:{call.operation_id}"))
+        if status == "succeeded":
+            ended(self.journal, undoing)
+        return Compensated(status, "why", undoing.operation_id, self.clock.mono, status)
+
+    @property
+    def run(self) -> RunRecord:
+        found = self.journal.run("acme", "r")
+        assert found is not None
+        return found
+
+    def undone(self) -> Iterator[str]:
+        """Yield the steps in the order in which they began to be undone."""
+        return (row.operation_id for row in self.journal.books.rows if row.event == "undo")
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_the_last_begun_is_undone_first(world: World) -> None:
+    steps = [world.step() for _ in range(3)]
+    world.step(Terms(Effect.READ))
+    world.step(Terms(waived=True))
+    assert world.play().state is RunState.COMPENSATED
+    assert list(world.undone()) == [step.operation_id for step in steps[::-1]]
+    assert [world.of(step).state for step in steps] == [State.COMPENSATED] * 3
+    assert (world.run.reason, world.run.entry, world.run.owner) == ("late", 2, None)
+
+
+def test_a_step_that_was_known_late_keeps_its_place(world: World) -> None:
+    first = world.step(fault=LOST)
+    second = world.step()
+    world.probes[first.operation_id] = True
+    assert world.play().state is RunState.COMPENSATED
+    assert list(world.undone()) == [second.operation_id, first.operation_id]
+
+
+def test_what_was_made_anew_stands_where_that_was_begun(world: World) -> None:
+    first = world.step(fault=REFUSED)
+    second = world.step()
+    again = entered(world.journal, "r", owner=OWNER, claim="e2", dead="e1")
+    ask = scoped(world.journal, "r", again, terms=BACK, identity=first.identity, words=first.words)
+    world.journal.perform(Claim(ask))
+    ended(world.journal, world.of(first))
+    assert world.play(entry=2).state is RunState.COMPENSATED
+    assert list(world.undone()) == [first.operation_id, second.operation_id]
+
+
+def test_what_proves_not_done_is_not_undone(world: World) -> None:
+    doubt = world.step(fault=LOST)
+    world.probes[doubt.operation_id] = False
+    assert world.play().state is RunState.COMPENSATED
+    assert "Compensate" not in world.commands
+
+
+def test_what_stays_unknown_leaves_the_run_undone_in_part(world: World) -> None:
+    step, doubt = world.step(), world.step(fault=LOST)
+    assert world.play().state is RunState.PARTLY_COMPENSATED
+    assert (world.of(step).state, world.of(doubt).state) == (State.COMPENSATED, State.UNKNOWN)
+
+
+def test_a_call_at_work_is_waited_for_and_no_longer_than_patience_lasts(world: World) -> None:
+    at_work = begun(world.journal, scoped(world.journal, "r", world.entry, terms=BACK))
+    before = world.clock.mono
+    assert world.play(wait=5.0).state is RunState.PARTLY_COMPENSATED
+    assert 5.0 <= world.clock.mono - before < 7.0
+    assert world.of(at_work).state is State.PROCESSING
+
+
+def test_a_call_of_a_dead_process_is_taken_from_it(world: World) -> None:
+    at_work = begun(world.journal, scoped(world.journal, "r", world.entry, terms=BACK))
+    world.alive, world.probes[at_work.operation_id] = False, True
+    assert world.play().state is RunState.COMPENSATED
+    assert world.of(at_work).state is State.COMPENSATED
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "reason", "note"),
+    [
+        (["failed"], "undo_failed", "failed"),
+        (["unknown"], "undo_unknown", "unknown"),
+        (["stuck"], "tool_missing", "no such tool"),
+        (["not_done"] * 9, "undo_not_done", "not_done"),
+        (["rejected"] * 9, "undo_rejected", "rejected"),
+    ],
+)
+def test_why_a_step_is_not_undone_is_on_record_and_the_others_go_on(
+    world: World, outcomes: list[str], reason: str, note: str
+) -> None:
+    first, second, third = (world.step() for _ in range(3))
+    world.outcomes[second.operation_id] = outcomes
+    assert world.play().state is RunState.PARTLY_COMPENSATED
+    left = world.of(second)
+    assert (left.state, left.reason, left.note) == (State.COMPENSATING, reason, note)
+    assert [world.of(step).state for step in (first, third)] == [State.COMPENSATED] * 2
+
+
+def test_a_compensation_that_may_be_tried_again_is(world: World) -> None:
+    step = world.step()
+    world.outcomes[step.operation_id] = ["not_done", "rejected", "in_progress"]
+    assert world.play(wait=60.0).state is RunState.COMPENSATED
+    assert world.commands.count("Compensate") == 4
+
+
+@pytest.mark.parametrize(
+    ("terms", "reason"), [(Terms(irreversible=True), "irreversible"), (Terms(), "no_compensation")]
+)
+def test_what_nothing_undoes_is_told(world: World, terms: Terms, reason: str) -> None:
+    step = world.step(terms)
+    assert world.play().state is RunState.PARTLY_COMPENSATED
+    assert (world.of(step).reason, "Compensate" in world.commands) == (reason, False)
+
+
+def test_who_does_not_hold_the_run_waits_and_is_told(world: World) -> None:
+    world.step()
+    told = world.play(entry=None, owner=OTHER, claim="c2")
+    assert isinstance(told, Held)
+    assert (told.run.claim, world.commands[-1]) == ("e1", "CheckOwners")
+    world.alive = False
+    assert world.play(entry=None, owner=OTHER, claim="c2").state is RunState.COMPENSATED
+
+
+def test_an_entry_that_was_taken_over_undoes_nothing(world: World) -> None:
+    world.step()
+    entered(world.journal, "r", owner=OTHER, claim="e2", dead="e1")
+    told = world.play(wait=0.0)
+    assert isinstance(told, Held)
+    assert "Compensate" not in world.commands
+
+
+def test_a_rollback_that_was_taken_over_stops(world: World) -> None:
+    step = world.step()
+    flow = rollback(world.order(), world.clock.mono)
+    command = next(flow)
+    while not (isinstance(command, Transact) and type(command.transition).__name__ == "Undo"):
+        command = flow.send(world.answer(command))
+    world.journal.perform(StartRollback("r", "acme", "mine", "c2", OTHER, 30.0, dead="c1"))
+    told = world.to_its_end(flow, command)
+    assert isinstance(told, Held)
+    assert (world.of(step).state, world.run.claim) == (State.SUCCEEDED, "c2")
+
+
+def test_there_is_nothing_to_undo_in_a_run_that_is_not_there(world: World) -> None:
+    assert world.play(run_id="nobody") is None
+
+
+def test_an_inner_run_is_undone_as_one_step(world: World) -> None:
+    first = world.step()
+    inner = entered(world.journal, "inner", owner=OWNER, claim="i1", parent="r", parent_entry=1)
+    second = world.step(run="inner", entry=inner)
+    world.journal.perform(StartRollback("inner", "acme", "", "x", OWNER, 0.0, entry=1))  # a dead process's
+    third = world.step()
+    assert world.play().state is RunState.COMPENSATED
+    assert list(world.undone()) == [step.operation_id for step in (third, second, first)]
+    found = world.journal.run("acme", "inner")
+    assert found is not None
+    assert found.state is RunState.COMPENSATED
+
+
+def test_calls_inside_of_what_was_not_done_are_undone_by_themselves(world: World) -> None:
+    outer = world.step(fault=REFUSED)
+    inside = world.step(scope=f"call:{outer.operation_id}")
+    whole = world.step()
+    covered = world.step(scope=f"call:{whole.operation_id}")
+    assert world.play().state is RunState.COMPENSATED
+    assert list(world.undone()) == [whole.operation_id, inside.operation_id]
+    assert world.of(covered).state is State.SUCCEEDED
+
+
+# --- what another try may bring ---
+
+
+@pytest.mark.parametrize(
+    ("outcome", "then", "worth"),
+    [
+        ("failed", None, False),
+        ("unknown", None, False),
+        ("stuck", None, True),
+        ("not_done", None, True),
+    ],
+)
+def test_whether_another_try_is_worth_it(world: World, outcome: str, then: None, worth: bool) -> None:
+    del then
+    step = world.step()
+    world.outcomes[step.operation_id] = [outcome]
+    run = world.play(wait=0.0)
+    undoing: Call | None = None
+    if outcome != "stuck":
+        fault = {"failed": replace(REFUSED, kind="permanent"), "unknown": LOST, "not_done": REFUSED}[outcome]
+        [made] = [call for call in world.journal.books.calls.values() if call.scope.startswith("undo:")]
+        world.journal.perform(End(made.operation_id, 1, 1, fault))
+        undoing = world.of(made)
+    seen = world.journal.perform(LookThrough("r", "acme"))
+    undoings = {step.operation_id: undoing}
+    assert worth_another(run, seen, undoings, {"refund"}, world.clock()) is worth
+    assert worth_another(run, seen, undoings, set(), world.clock()) is False
+
+
+def test_a_doubt_about_an_undo_that_is_settled_is_heeded(world: World) -> None:
+    first, second = world.step(), world.step()
+    for step in (first, second):
+        world.outcomes[step.operation_id] = ["unknown"]
+    world.play(wait=0.0)
+    by_step = {call.scope.removeprefix("undo:"): call for call in world.journal.books.calls.values()}
+    done, not_done = by_step[first.operation_id], by_step[second.operation_id]
+    ended(world.journal, done)
+    world.journal.perform(End(not_done.operation_id, 1, 1, REFUSED))
+    for undoing in (done, not_done):
+        world.journal.perform(Heed(undoing.operation_id))
+    assert (world.of(first).state, world.of(second).state) == (State.COMPENSATED, State.COMPENSATING)
+    assert world.of(second).reason == "undo_not_done"
+
+
+def test_a_step_is_undone_only_by_its_compensations_record(world: World) -> None:
+    step = world.step()
+    world.journal.perform(StartRollback("r", "acme", "", "c1", OWNER, 30.0, entry=1))
+    assert world.journal.perform(StepUndone("r", "acme", "c1", step.operation_id, "op_none")) == step
+    assert world.journal.perform(EndRollback("r", "acme", "c9")) is None
+    ended_run = world.journal.perform(EndRollback("r", "acme", "c1"))
+    assert ended_run is not None
+    assert ended_run.state is RunState.PARTLY_COMPENSATED

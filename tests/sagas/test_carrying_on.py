@@ -1,0 +1,110 @@
+"""What a lost or hindered rollback has left is gone on with: by several at once, in turn, up to the run around it."""
+
+import threading
+import time
+
+import pytest
+
+import settled
+from settled.api import sagas
+from settled.api.queue import waiting
+from settled.core.states import State
+from settled.ports import CallQuery
+from tests.sagas.conftest import Lost
+
+
+def test_several_at_once_undo_each_step_once(shared_desk):
+    desk = shared_desk
+    guards = [desk.open() for _ in range(3)]
+    with guards[0].run("trip"):
+        for what in ("flight", "hotel", "car"):
+            guards[0].tools["book"](what)
+    start, ended = threading.Barrier(3), []
+
+    def roll_back(guard):
+        start.wait()
+        ended.append(sagas.roll_back(guard, sagas.order_for(guard, "trip", tenant="", reason="x", wait=30.0)))
+
+    threads = [threading.Thread(target=roll_back, args=(guard,)) for guard in guards]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert [what for tool, what in desk.books if tool == "cancel"] == ["b-car", "b-hotel", "b-flight"]
+    assert [str(run.state) for run in ended] == ["compensated"] * 3
+
+
+def test_the_run_around_a_run_is_concluded_with_it(desk):
+    guard = desk.open()
+    desk.trouble["cancel", "b-hotel"] = ConnectionRefusedError("away")
+    with pytest.raises(LookupError), guard.run("trip", on_error="compensate", undo_within=0.0):
+        guard.tools["book"]("flight")
+        with guard.run("stay"):
+            guard.tools["book"]("hotel")
+        raise LookupError
+    states = [str(guard.journal.run("", name).state) for name in ("trip", "stay")]
+    assert (states, desk.left) == (["partly_compensated"] * 2, ["hotel"])
+    desk.trouble.clear()
+    while runs := sagas.unfinished(guard):
+        assert runs
+        sagas.carry_on(guard)
+    states = [str(guard.journal.run("", name).state) for name in ("trip", "stay")]
+    assert (states, desk.left) == (["compensated"] * 2, [])
+
+
+def test_each_run_has_its_turn(desk):
+    guard = desk.open()
+    desk.trouble["cancel"] = ConnectionRefusedError("away")
+    for number in range(5):
+        with pytest.raises(LookupError), guard.run(f"trip {number}", on_error="compensate", undo_within=0.0):
+            guard.tools["book"](f"flight {number}")
+            raise LookupError
+    seen = [run.run_id for _ in range(3) for run in sagas.unfinished(guard, 2)]
+    assert set(seen) == {f"trip {number}" for number in range(5)}
+
+
+def test_a_step_that_proves_not_done_later_concludes_the_run(desk):
+    guard = desk.open()
+    desk.trouble["book", "flight"] = Lost()
+    desk.probing["blind"] = True
+    with pytest.raises(settled.CallUnknown), guard.run("trip", on_error="compensate", undo_within=0.0):
+        guard.tools["book"].options(wait=0)("flight")
+    assert str(guard.journal.run("", "trip").state) == "partly_compensated"
+    desk.probing["blind"] = False
+    time.sleep(0.06)
+    assert guard.reconcile().did_not_happen == 1
+    assert sagas.carry_on(guard) == sagas.CarriedOn(compensated=1)
+
+
+def test_a_compensation_that_needs_leave_waits_for_it_in_its_own_record(desk):
+    guard = desk.open()
+
+    @guard.tool(effect="write", approve=True)
+    def take_back(what: str) -> None:
+        desk.act("take_back", what)
+
+    @guard.tool(effect="write", compensate=take_back)
+    def give(what: str) -> None:
+        desk.act("give", what)
+
+    with guard.run("gift") as run:
+        give("flowers")
+        sagas.roll_back(guard, sagas.order_for(guard, "gift", tenant="", reason="x", entry=run.entry, wait=0.0))
+    [asked] = waiting(guard.journal)
+    assert (asked.tool, str(asked.state)) == ("take_back", "awaiting_approval")
+    assert sagas.unfinished(guard) == []
+    guard.approve(asked.operation_id, by="eva")
+    assert sagas.carry_on(guard) == sagas.CarriedOn(compensated=1)
+    assert desk.books == [("give", "flowers"), ("take_back", "flowers")]
+
+
+async def test_async_code_carries_on_too(desk):
+    guard = desk.open()
+    desk.trouble["cancel"] = ConnectionRefusedError("away")
+    with pytest.raises(LookupError):
+        async with guard.run("trip", on_error="compensate", undo_within=0.0):
+            await guard.tools["book"].acall("flight")
+            raise LookupError
+    desk.trouble.clear()
+    assert await sagas.acarry_on(guard) == sagas.CarriedOn(compensated=1)
+    assert guard.journal.find(CallQuery(states=[State.COMPENSATING])) == []
