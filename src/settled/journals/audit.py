@@ -64,12 +64,14 @@ def broken_chains(rows: Iterable[LogRow]) -> Iterator[str]:
             no, head = row.no, row.head
 
 
-def broken_seals(rows: Iterable[LogRow], seals: Iterable[tuple[int, str]]) -> Iterator[str]:
+def broken_seals(
+    rows: Iterable[LogRow], seals: Iterable[tuple[int, str]], root: tuple[int, str] = (0, "")
+) -> Iterator[str]:
     """Yield a line for each seal that the log does not give.
 
-    ``rows`` are the whole log in order; each seal says how many of them it covers.
+    ``rows`` are the log in order, behind the seal ``root``; each seal says how many rows it covers, from the start on.
     """
-    log, done, previous = iter(rows), 0, ""
+    log, (done, previous) = iter(rows), root
     for upto, text in seals:
         piece = list(islice(log, upto - done))
         if len(piece) != upto - done:

@@ -5,12 +5,12 @@ import itertools
 import pytest
 
 from settled.journals.redis import RedisJournal
-from tests.servers.redis import PROGRAMS, RedisServer
+from tests.servers.redis import KINDS, RedisServer
 
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session", params=PROGRAMS)
+@pytest.fixture(scope="session", params=KINDS)
 def server(request):
     """A server. Where it cannot be started every test that asks for it fails."""
     with RedisServer(request.param) as server:

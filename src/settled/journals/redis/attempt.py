@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from random import uniform
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,7 +67,7 @@ class Attempt:
     def _guessing(self) -> bool:
         """Commit by what may be guessed, without looking first; return whether that was right."""
         common = self.common
-        sight, now = common.foretold(self.group), common.about_now()
+        sight, now = common.foretold(self.group, self.hints), common.about_now()
         if sight is None or now is None:
             return False
         guessed = list(sight.calls)
@@ -109,15 +110,17 @@ class Attempt:
         return self._read(hints, answer, before)
 
     def _read(self, hints: Hints, answer: Sequence[Any], before: float) -> tuple[Sight, Moment]:
-        _, _, head, found, fields, listed = answer
+        said = iter(answer[3:])
         sight = Sight(calls=dict.fromkeys(hints.ids))
-        for i in range(0, len(found), 2):
-            sight.calls[text_of(found[i])] = None if found[i + 1] is None else stored(found[i + 1])
-        sight.rows = {
-            name: None if value is None else row_of(value) for name, value in zip(hints.fields, fields, strict=True)
-        }
-        sight.ranges = dict(zip(hints.prefixes, listed, strict=True))
-        return sight, self.common.hear(head, before)
+        for field in hints.fields:
+            value = next(said)
+            sight.rows[field] = None if value is None else row_of(value)
+        for prefix in hints.prefixes:
+            sight.ranges[prefix] = list(islice(said, int(next(said))))
+        for operation_id in said:
+            value = next(said)
+            sight.calls[text_of(operation_id)] = None if value is None else stored(value)
+        return sight, self.common.hear(answer[2], before)
 
     def _apply(self, books: RedisBooks, now: Moment) -> None:
         """Apply the rules of all members, each by itself."""
@@ -146,6 +149,6 @@ class Attempt:
         if answer[0] == b"shown":
             self.trips = 1
             return self._read(self.hints, answer, before)
-        common.hear(answer[2], before)
+        common.hear_now_and_then(answer[2], before)
         common.wrote(books, answer[1] if answer[0] == b"written" else None)
         return None

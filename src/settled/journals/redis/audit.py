@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from settled.core.call import chain
 from settled.core.states import Event
+from settled.core.values import replace
 from settled.journals.audit import broken_chains, broken_seals, head_of, missing_head, off_its_log, seal_over
-from settled.journals.redis.cells import VERSION, log_of, packed, stored, unpack
+from settled.journals.redis.cells import VERSION, log_of, packed, raw, stored, unpack
 from settled.journals.redis.lists import CALLS, LOG, META, ROWS
 from settled.ports import Report
 
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from settled.journals.redis.lists import Look
 
 _SEALED: Final = b"sealed"
+"""The row that says how many seals there are, how far the newest goes, and its text."""
+_ROOT: Final = b"root"
+"""The same of the newest one whose rows are gone."""
 _MOST: Final = 20_000
 """Rows in one seal, so that none takes long."""
 _PAGE: Final = 500
@@ -52,6 +58,27 @@ def seal(books: RedisBooks, look: Look, now: Moment) -> bool:
     return True
 
 
+def trim(books: RedisBooks, look: Look, now: Moment, kept: float) -> bool:
+    """Let the rows go that the oldest seal covers, if it is older than so many seconds; return whether there were any.
+
+    The seal stays as the root of those behind it. With the last row of a call that is forgotten its name goes too.
+    """
+    number, upto, _ = _sealed(books.row(_ROOT))
+    found = books.row(b"seal %d" % (number + 1))
+    last, at, text = unpack(found) if found else (0, now.wall, "")
+    if not found or now.wall - at < kept:
+        return False
+    names = dict.fromkeys(b"log " + raw(row.operation_id) for _, row in rows_after(look, upto, last - upto))
+    books.see_rows(list(names))
+    for name in names:
+        if int(books.row(name) or last + 1) <= last:
+            books.set_row(name, None)
+    books.set_row(_ROOT, packed((number + 1, last, text)))
+    books.set_row(b"seal %d" % (number + 1), None)
+    books.trim(last)
+    return True
+
+
 def _sealed(value: bytes | None) -> tuple[int, int, str]:
     """Return how many seals there are, how far the newest goes, and its text."""
     number, upto, text = unpack(value) if value else (0, 0, "")
@@ -80,19 +107,35 @@ def verify(look: Look, kept: str | None) -> Report:
     Calls are read first: their log is at least as new then, and its newer rows are left out.
     """
     calls = {call.operation_id: call for call in _all_calls(look)}
-    seals = [(int(upto), str(text)) for upto, _, text in _seals(look)]
+    (number, upto, text), *seals = _seals(look)
     rows, logs = [], defaultdict(list)
-    for _, row in rows_after(look, 0):
+    for _, row in rows_after(look, upto):
         rows.append(row)
         logs[row.operation_id].append(row)
-    problems = [*broken_chains(row for log in logs.values() for row in log), *broken_seals(rows, seals)]
-    problems += filter(None, (off_its_log(call, logs[op][: call.log_no]) for op, call in calls.items()))
+    whole = [log for log in logs.values() if log[0].no == 1 or not upto]
+    problems = [*broken_chains(row for log in whole for row in log), *broken_seals(rows, seals, (upto, text))]
+    problems += [each for log in logs.values() if log[0].no > 1 and upto for each in _broken_rest(log)]
+    known = calls.items() if not upto else ((op, call) for op, call in calls.items() if op in logs)
+    problems += filter(None, (off_its_log(call, logs[op][: _rows_of(call, logs[op])]) for op, call in known))
     problems += filter(None, (_left_behind(op, log) for op, log in logs.items() if op not in calls))
-    absent = missing_head(kept, {text for _, text in seals})
+    absent = missing_head(kept, {text, *(own for _, own in seals)})
     problems += [absent] if absent else []
     more = len(problems) - _MOST_PROBLEMS
     shown = [*problems[:_MOST_PROBLEMS], f"and {more} more"] if more > 0 else problems
-    return Report(ok=not problems, facts={"rows": len(rows), "seals": len(seals)}, problems=shown)
+    facts = {"rows": len(rows), "seals": len(seals)} | ({"rows_let_go": upto} if number else {})
+    return Report(ok=not problems, facts=facts, problems=shown)
+
+
+def _broken_rest(log: list[LogRow]) -> Iterator[str]:
+    """Yield a line for each row that does not follow from the one before, in a log whose first rows are gone."""
+    for before, row in pairwise(log):
+        if row.no != before.no + 1 or chain(before.head, replace(row, head="")) != row.head:
+            yield f"{row.operation_id}: log row {row.no} does not follow from row {before.no}: rows were changed"
+
+
+def _rows_of(call: Call, log: list[LogRow]) -> int:
+    """Return how many rows of its log a call had when it was read; of one that was cut off the first are not there."""
+    return call.log_no - (log[0].no - 1) if log else 0
 
 
 def _left_behind(operation_id: str, log: list[LogRow]) -> str | None:
@@ -114,6 +157,10 @@ def _all_calls(look: Look) -> Iterator[Call]:
 
 
 def _seals(look: Look) -> list[Any]:
-    (sealed,) = look([(b"HGET", ROWS, _SEALED)])
-    values = look([(b"HGET", ROWS, b"seal %d" % number) for number in range(1, _newest(sealed)[0] + 1)])
-    return [unpack(value[VERSION:]) for value in values if value]
+    """Return the root - number, row and text -, then row and text of each seal behind it."""
+    sealed, root = look([(b"HGET", ROWS, _SEALED), (b"HGET", ROWS, _ROOT)])
+    first = _newest(root)
+    names = [b"seal %d" % number for number in range(first[0] + 1, _newest(sealed)[0] + 1)]
+    values = look([(b"HGET", ROWS, name) for name in names])
+    found = (unpack(value[VERSION:]) for value in values if value)
+    return [first, *((int(upto), str(text)) for upto, _, text in found)]

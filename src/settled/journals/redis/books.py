@@ -294,6 +294,10 @@ class RedisBooks(RedisRuns):
         self.row(field)
         self._own.rows[field] = value
 
+    def trim(self, last: int) -> None:
+        """Cut the log off behind its row with this number."""
+        self._own.trim = last
+
     def delivered(self, alert_ids: Iterable[int]) -> None:
         """Take alerts out of the outbox."""
         for alert_id in alert_ids:

@@ -78,6 +78,22 @@ def prefix(kind: str, *parts: str) -> bytes:
     return blake2b(name(kind, *parts), digest_size=PREFIX).digest()
 
 
+def pieces(data: bytes) -> list[bytes | None]:
+    """Return what a script has said in one string: each piece behind its length; ``-`` is what is not there."""
+    found: list[bytes | None] = []
+    at, end = 0, len(data)
+    while at < end:
+        colon = data.index(b":", at)
+        size = data[at:colon]
+        at = colon + 1
+        if size == b"-":
+            found.append(None)
+        else:
+            found.append(data[at : at + int(size)])
+            at += int(size)
+    return found
+
+
 # --- records ---
 
 

@@ -15,7 +15,7 @@ from settled.journals.redis.cells import key_row, name, prefix
 from settled.journals.redis.sight import Sight
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from settled.core.ask import Ask
     from settled.journals.redis.cells import Stored
@@ -90,22 +90,20 @@ def _note_ask(ask: Ask, hints: Hints) -> None:
         hints.fields[name("owed", ask.tenant, ask.tool, ask.fingerprint)] = None
 
 
-def guess(transitions: Iterable[Any], own: Mapping[str, Stored], doubted: Iterable[str]) -> Sight | None:
+def guess(transitions: Sequence[Any], hints: Hints, own: Mapping[str, Stored], doubted: Container[str]) -> Sight | None:
     """Return what these transitions will find, if that can be guessed: nothing like a new call, and one's own calls.
 
-    ``doubted``: tools whose last guess was wrong.
+    ``hints``: what they name. ``doubted``: tools whose last guess was wrong.
     """
     sight = Sight()
+    news = False
     for each in transitions:
         transition = bare(each)
         if isinstance(transition, Claim):
             ask = transition.ask
             if ask.entry is not None or ask.told or transition.pinned or ask.tool in doubted:
                 return None
-            hints = hints_of([transition])
-            sight.calls.update(dict.fromkeys(hints.ids))
-            sight.rows.update(dict.fromkeys(hints.fields))
-            sight.ranges.update(dict.fromkeys(hints.prefixes, ()))
+            news = True
         elif isinstance(transition, End | Close | Renew):
             ids = (
                 [claim[0] for claim in transition.claims]
@@ -117,4 +115,8 @@ def guess(transitions: Iterable[Any], own: Mapping[str, Stored], doubted: Iterab
             sight.calls.update((operation_id, own[operation_id]) for operation_id in ids)
         else:
             return None
+    if news:
+        sight.calls = {**dict.fromkeys(hints.ids), **sight.calls}
+        sight.rows = dict.fromkeys(hints.fields)
+        sight.ranges = dict.fromkeys(hints.prefixes, ())
     return sight

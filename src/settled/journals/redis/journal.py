@@ -15,6 +15,7 @@ from settled.journals.forks import tell_of_forks
 from settled.journals.mark import place_of
 from settled.journals.redis import audit, care, lists
 from settled.journals.redis.address import read_address
+from settled.journals.redis.cells import pieces
 from settled.journals.redis.connections import Connections
 from settled.journals.redis.foresight import Hints
 from settled.journals.redis.identity import Identity
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 _YOUNG: Final = 0.05
 """Seconds for which a reading of the clock serves those who only look."""
 _NOTHING: Final = Hints()
+_BETWEEN_TRIMS: Final = 60.0
+"""Seconds between two looks at what of the log is too old."""
 _SETTINGS_LAST: Final = 60.0
 """Seconds after which the server is asked for its settings again."""
 
@@ -52,6 +55,8 @@ class RedisJournal(GroupJournal):
         pool: The most connections that look, beside the one that writes: 4 by default.
         patience: Seconds to wait for a server that restarts, or a connection: 5 by default.
         accept_loss: Let ``write`` tools work although the server may lose what was recorded (see ``check``).
+        log_kept: Seconds for which the log is kept, at the least: 30 days by default; ``None`` (in the address: 0): for
+            ever. What is older goes, seal by seal; calls stay, and the chain goes on from the last seal that went.
         journal_id: The identity that the journal must have; then none is created.
         must_exist: Refuse to create one.
         spill: The file of this machine for evidence that the server cannot take, and the mark of the journal beside
@@ -70,6 +75,7 @@ class RedisJournal(GroupJournal):
         pool: int | None = None,
         patience: float | None = None,
         accept_loss: bool = False,
+        log_kept: float | None = 30 * 86400.0,
         journal_id: str | None = None,
         must_exist: bool = False,
         spill: str | os.PathLike[str] | None = None,
@@ -93,6 +99,8 @@ class RedisJournal(GroupJournal):
         self._transactions = Transactions(self._connections, self._clock, clock)
         self._commit = GroupCommit(self._transactions.run, self._connections.closed_error)
         self._settings_read = time.monotonic()
+        self._log_kept = said.get("log_kept", log_kept) or None
+        self._trimmed = time.monotonic()
         self._pid = os.getpid()
         self._closed = False
         self._forking = False
@@ -146,13 +154,14 @@ class RedisJournal(GroupJournal):
         with self._connections.reader(patient=patient) as line:
             yield line
 
-    def _checked(self, answer: Sequence[Any]) -> Sequence[Any]:
+    def _checked(self, answer: Any) -> Sequence[Any]:
+        found: Sequence[Any] = pieces(answer) if isinstance(answer, bytes) else answer
         identity = self._connections.identity
-        error = identity.error_for(answer)
+        error = identity.error_for(found)
         if error is not None:
             raise error
-        identity.saw(int(answer[1]))
-        return answer
+        identity.saw(int(found[1]))
+        return found
 
     def _look(self, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Ask the server several things at one moment. Raises ``JournalError``."""
@@ -230,6 +239,7 @@ class RedisJournal(GroupJournal):
     def seal(self) -> bool:
         """Chain the log heads that are new since the last seal; return whether there were any."""
         self._mind_settings()
+        self._mind_log()
         if not audit.unsealed(self._look):
             return False
         sealed: bool = self.perform(Errand(lambda books, now: audit.seal(books, self._look, now)))
@@ -243,6 +253,14 @@ class RedisJournal(GroupJournal):
             self._settings_read = time.monotonic()
             with self._line() as line:
                 self._connections.settings = read_settings(line, line.info())
+
+    def _mind_log(self) -> None:
+        """Let go of what is older than it is to be kept, a seal's rows at a time."""
+        if self._log_kept is not None and time.monotonic() - self._trimmed >= _BETWEEN_TRIMS:
+            more: bool = self.perform(
+                Errand(lambda books, now: audit.trim(books, self._look, now, self._log_kept or 0.0))
+            )
+            self._trimmed = 0.0 if more else time.monotonic()
 
     def head(self) -> str:
         """Return the newest seal."""

@@ -58,8 +58,10 @@ def log(look: Look, operation_id: str) -> list[LogRow]:
     value, gone = look([(b"HGET", CALLS, name), (b"HGET", ROWS, b"log " + name)])
     number, rows = last_row(value) if value else (gone or b"")[VERSION:], []
     while number:
-        ((entry,),) = look([(b"XRANGE", LOG, number, number)])
-        _, data, _, number = entry[1]
+        (entries,) = look([(b"XRANGE", LOG, number, number)])
+        if not entries:  # it was older than the log is kept for
+            break
+        ((_, (_, data, _, number)),) = entries
         rows.append(log_of(data))
     return rows[::-1]
 

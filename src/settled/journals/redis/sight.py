@@ -41,6 +41,8 @@ class Pages:
     left: dict[tuple[bytes, bytes, bytes], None] = field(default_factory=dict)
     log: list[tuple[bytes, bytes]] = field(default_factory=list)
     alerts: list[bytes] = field(default_factory=list)
+    trim: int = 0
+    """The number of the last row of the log that goes."""
 
     @property
     def changed(self) -> bool:
@@ -61,3 +63,4 @@ class Pages:
         self.left.update(more.left)
         self.log += more.log
         self.alerts += more.alerts
+        self.trim = max(self.trim, more.trim)

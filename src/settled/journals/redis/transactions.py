@@ -21,7 +21,7 @@ from settled.errors import JournalError
 from settled.journals.clock import FRESH
 from settled.journals.redis.attempt import Attempt
 from settled.journals.redis.books import conditions, writes
-from settled.journals.redis.cells import Stored, raw
+from settled.journals.redis.cells import Stored, pieces, raw
 from settled.journals.redis.foresight import Hints, bare, guess
 from settled.journals.redis.trouble import Conflict, Fault, away, explained
 
@@ -53,8 +53,9 @@ class Transactions:
         self._connections = connections
         self.clock = clock
         self._given = given
-        self._read_at = 0.0
-        """When the last reading of the clock was asked for, on this process's own clock."""
+        self._heard: tuple[Moment, float] | None = None
+        """The last reading of the clock, and when it was asked for on this process's own clock: both at once, since
+        other threads read too."""
         self.clock_record: Sequence[Any] | None = None
         """What is to be put on record of the clock with the next commit."""
         self._own: OrderedDict[str, Stored] = OrderedDict()
@@ -118,8 +119,8 @@ class Transactions:
         """Ask once; return the answer, and when it was asked for. Raises ``RedisError``, ``JournalError``."""
         before = self.clock.mono()
         answer = self._connections.line().run("work", *request)
-        if isinstance(answer, bytes):  # of a commit: quicker to read than a list
-            answer = answer.split(b"\n", 2)
+        if isinstance(answer, bytes):
+            answer = pieces(answer) if answer.startswith(b"5:shown") else answer.split(b"\n", 2)
         error = self._connections.identity.error_for(answer)
         if error is not None:
             raise error
@@ -146,21 +147,29 @@ class Transactions:
         second, micro, wall, steady, boot, mono = head.split(b"\n")
         row = (int(second) + int(micro) / 1e6, float(wall), float(steady), boot.decode(), float(mono))
         reading = self.clock.read(row, before, self.clock.mono())
-        self._read_at, self.clock_record = before, reading.record
+        self._heard, self.clock_record = (reading.moment, before), reading.record
         return reading.moment
+
+    def hear_now_and_then(self, head: bytes, before: float) -> None:
+        """Read the time of an answer if the last reading has aged."""
+        if self._heard is None or before - self._heard[1] > FRESH / 4:
+            self.hear(head, before)
 
     def about_now(self) -> Moment | None:
         """Return the journal's time as it may be guessed: never early; ``None``: it is too long since it was read."""
         if self._given is not None:
             return self._given()
-        last, passed = self.clock.last, self.clock.mono() - self._read_at
-        return last.plus(passed) if last is not None and passed < FRESH else None
+        if self._heard is None:
+            return None
+        last, asked = self._heard
+        passed = self.clock.mono() - asked
+        return last.plus(passed) if passed < FRESH else None
 
     # --- what the attempts share ---
 
-    def foretold(self, group: list[Member]) -> Sight | None:
+    def foretold(self, group: list[Member], hints: Hints) -> Sight | None:
         """Return what a batch will find, if that can be guessed."""
-        return guess((member.transition for member in group), self._own, self._doubted)
+        return guess([member.transition for member in group], hints, self._own, self._doubted)
 
     def request(self, hints: Hints) -> Request:
         """Return the request to look at what the hints name."""
@@ -175,7 +184,8 @@ class Transactions:
         standing, conditional = conditions(books.read)
         written, changes = writes(books.pages)
         guessed = now.mono if now is not None and self._given is None else False
-        about += [self._number, self._client, guessed, self.clock_record or False, standing + written]
+        trim = books.pages.trim or False
+        about += [self._number, self._client, guessed, self.clock_record or False, trim, standing + written]
         return about, words + conditional + changes
 
     def wrote(self, books: RedisBooks, number: bytes | None) -> None:

@@ -2,7 +2,7 @@
 -- A call is kept as: version (number of the commit, 16), place (20), number of its last row of the log (16), record.
 -- A row is kept as: version (16), value. A member of the index is made of: prefix (16), place (20), name.
 
-local id, seen, ids, fields, prefixes, number, client, about, clock, n = unpack(p)
+local id, seen, ids, fields, prefixes, number, client, about, clock, trim, n = unpack(p)
 client = client and 'client ' .. client or 'no client'
 local m = redis.call('HMGET', meta, 'id', 'commits', 'sizes', 'rows', 'alerts', 'wall', 'steady', 'boot', 'mono', client)
 local wrong = trouble(id, seen, m[1], m[2], m[3])
@@ -58,6 +58,7 @@ local function write(n_log, n_put, n_drop, n_set, n_unset, n_leave, n_enter, n_n
     redis.call('XADD', log, string.format('%.0f-0', m[4] + i), 'r', take(), 'p', last[name] or '')
     last[name] = row
   end
+  if trim then redis.call('XTRIM', log, 'MINID', string.format('%.0f', trim + 1)) end
   if n_log > 0 then changes[5], changes[6] = 'rows', string.format('%.0f', m[4] + n_log) end
   local places, kept = {}, {}
   for i = 1, n_put do
@@ -107,15 +108,20 @@ if number then
   if stands(unpack(n, 1, 3)) then return 'written\n' .. write(unpack(n, 4)) .. '\n' .. head end
 end
 
-at = 1
-local found, shown = {}, {}
+-- One string, quicker to read than a list of lists: each piece behind its length; '-' is what is not there.
+local said, n_said = {}, 0
+local function say(piece)
+  n_said = n_said + 1
+  said[n_said] = piece and #piece .. ':' .. piece or '-:'
+end
+local shown, asked = {}, {}
 local function show(name)
   if not shown[name] then
     shown[name] = true
-    found[#found + 1] = name
-    found[#found + 1] = redis.call('HGET', calls, name)
+    asked[#asked + 1] = name
   end
 end
+at = 1
 for _ = 1, ids do show(take()) end
 local values = {}
 for i = 1, fields do
@@ -125,8 +131,19 @@ for i = 1, fields do
 end
 local listed = {}
 for i = 1, prefixes do
-  local prefix = take()
-  listed[i] = members(prefix)
+  listed[i] = members(take())
   for _, member in ipairs(listed[i]) do show(string.sub(member, 37)) end
 end
-return {'shown', m[2], head, found, values, listed}
+say('shown')
+say(m[2])
+say(head)
+for i = 1, fields do say(values[i]) end
+for i = 1, prefixes do
+  say(tostring(#listed[i]))
+  for _, member in ipairs(listed[i]) do say(member) end
+end
+for _, name in ipairs(asked) do
+  say(name)
+  say(redis.call('HGET', calls, name))
+end
+return table.concat(said)
