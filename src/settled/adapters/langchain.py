@@ -1,0 +1,160 @@
+"""LangChain agents and LangGraph: ``create_agent(…, middleware=[…, Guarded(guard)])``, ``ToolNode(…, **wrap(guard))``.
+
+``langgraph`` alone is enough for ``wrap``; ``Guarded`` needs ``langchain``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
+from langchain_core.tools import BaseTool, StructuredTool, Tool
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command, Send
+
+from settled.adapters.history import Answered, Asking, Said, asked_of
+from settled.adapters.neutral import CONTROL, Adapter, checked_by, inner, returned_error, to_its_end, wrong_arguments
+from settled.adapters.values import Packer
+from settled.api.foreign import Shape, Values
+from settled.errors import DeclarationError
+
+try:
+    from langchain.agents.middleware import AgentMiddleware
+except ImportError:  # a graph without agents
+    AgentMiddleware = object  # type: ignore[assignment,misc]  # Guarded says what is missing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from settled.adapters.neutral import Effects
+    from settled.api.conversation import Asked
+    from settled.api.guard import Guard
+    from settled.api.result import Result
+    from settled.core.model import Fault
+
+_packer = Packer([AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage, Document, Command, Send])
+_INNER = ("ToolRetryMiddleware", "HumanInTheLoopMiddleware")
+"""Middleware that must come before the guard: what it repeats or edits would escape it."""
+
+
+class Guarded(AgentMiddleware):  # type: ignore[misc,type-arg]  # any where langchain is not installed
+    """Agent middleware that guards every tool. Give it last, so that it sees calls as they are made.
+
+    Args:
+        guard: makes the calls. effects: name of a tool -> effect or ``settled.tool_options(…)``; others are ``write``.
+    """
+
+    def __init__(self, guard: Guard, effects: Effects | None = None) -> None:
+        if AgentMiddleware is object:
+            raise DeclarationError("Guarded needs langchain (pip install 'settled[langchain]'); a graph takes wrap()")
+        super().__init__()
+        self._hooks = wrap(guard, effects)
+
+    def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+        """Make the call from plain code."""
+        return self._hooks["wrap_tool_call"](request, handler)
+
+    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+        """Make the call from async code."""
+        return await self._hooks["awrap_tool_call"](request, handler)
+
+
+def wrap(guard: Guard, effects: Effects | None = None) -> dict[str, Any]:
+    """Return what guards all tools of a hand-built graph: ``ToolNode(tools, **wrap(guard, effects={…}))``."""
+    values = Values(_packer.pack, _packer.unpack, _failed)
+    adapter = Adapter(guard, effects, values, lambda error: isinstance(error, GraphBubbleUp))
+
+    def sync(request: Any, handler: Any) -> Any:
+        tool, call = request.tool, request.tool_call
+        if tool is None:  # there is no such tool: the framework says so
+            return handler(request)
+        invoke = lambda given: handler(request.override(tool_call={**call, "args": given}))  # noqa: E731 - one line
+        asked, shape = _identify(request), partial(_shape, tool, handler)
+        return _render(adapter.call(call["name"], call["args"], asked, invoke, shape), call)
+
+    async def later(request: Any, handler: Any) -> Any:
+        tool, call = request.tool, request.tool_call
+        if tool is None:
+            return await handler(request)
+        made = lambda given: handler(request.override(tool_call={**call, "args": given}))  # noqa: E731 - one line
+        invoke = (lambda given: to_its_end(made(given))) if _in_threads(tool) else made
+        asked, shape = _identify(request), partial(_shape, tool, handler)
+        return _render(await adapter.acall(call["name"], call["args"], asked, invoke, shape), call)
+
+    return {"wrap_tool_call": sync, "awrap_tool_call": later}
+
+
+def _identify(request: Any) -> Asked:
+    state, call = request.state, request.tool_call
+    messages = state.get("messages", ()) if isinstance(state, dict) else getattr(state, "messages", state)
+    items = [item for m in messages or () if (item := _item(m)) is not None]
+    settings = (request.runtime.config if request.runtime else {}).get("configurable", {})
+    run, space = settings.get("thread_id"), str(settings.get("checkpoint_ns") or "").rpartition("|")[0]
+    if run is None:  # no checkpointer: what lives as long as this list of messages does
+        run = next((f"message:{m.id}" for m in messages or () if isinstance(m, HumanMessage) and m.id), "")
+    return asked_of(
+        f"{run}|{space}" if space and run else str(run), items, call["id"] or "", call["name"], call["args"]
+    )
+
+
+def _item(message: Any) -> Said | Asking | Answered | None:
+    if isinstance(message, ToolMessage):
+        return Answered(message.tool_call_id)
+    if isinstance(message, HumanMessage):
+        return Said(str(message.content))
+    if isinstance(message, AIMessage) and message.tool_calls:
+        return Asking(message.id or "", [(c["id"] or "", c["name"], c["args"]) for c in message.tool_calls])
+    return None
+
+
+def _in_threads(tool: BaseTool) -> bool:
+    if isinstance(tool, StructuredTool | Tool):
+        return tool.coroutine is None
+    return type(tool)._arun is BaseTool._arun  # noqa: SLF001 - how LangChain marks a tool as async
+
+
+def _shape(tool: BaseTool, handler: object) -> Shape:
+    for name in inner(handler, _INNER):
+        raise DeclarationError(f"{name} stands after Guarded: write middleware=[…, {name}(…), Guarded(guard)]")
+    model = tool.tool_call_schema
+    schema = model if isinstance(model, dict) else model.model_json_schema()
+    return Shape(schema, _in_threads(tool), checked_by(model))
+
+
+def _failed(outcome: Any) -> Fault | None:
+    if isinstance(outcome, GraphBubbleUp):
+        return CONTROL
+    if isinstance(outcome, ToolMessage) and outcome.status == "error":
+        return returned_error("tool_message_error", str(outcome.content))
+    return wrong_arguments(str(outcome)) if type(outcome).__name__ == "ToolInvocationError" else None
+
+
+def _render(result: Result[Any], call: Mapping[str, Any]) -> Any:
+    value = result.value
+    if result.ok and result.value_available and not result.reworded and _is_native(value):
+        return _stamped(value, call["id"]) if result.replayed else value
+    said = replace(result, value=value.content) if isinstance(value, ToolMessage) else result
+    status = "success" if result.ok else "error"
+    return ToolMessage(said.for_model(), name=call["name"], tool_call_id=call["id"], status=status)
+
+
+def _is_native(value: Any) -> bool:
+    return isinstance(value, ToolMessage | Command) or (isinstance(value, list) and all(map(_is_native, value)))
+
+
+def _stamped(value: Any, call_id: str) -> Any:
+    """Return a recorded answer as the answer to this call: its own message carries the new call id."""
+    if isinstance(value, ToolMessage):
+        return value.model_copy(update={"tool_call_id": call_id})
+    if isinstance(value, list):
+        return [_stamped(item, call_id) for item in value]
+    update = value.update
+    messages = update.get("messages") if isinstance(update, dict) else update
+    if not isinstance(messages, list):
+        return value
+    own = next((m.tool_call_id for m in reversed(messages) if isinstance(m, ToolMessage)), None)  # its own comes last
+    again = [_stamped(m, call_id) if isinstance(m, ToolMessage) and m.tool_call_id == own else m for m in messages]
+    return replace(value, update={**update, "messages": again} if isinstance(update, dict) else again)
