@@ -95,6 +95,9 @@ async def fails(chat, doing) -> None:
 class AdapterContract:
     """Subclass it where a ``chat`` fixture is at hand."""
 
+    reused = ("call_0", "call_0")
+    """Ids of two calls of different messages: servers give the same ones again and again."""
+
     # --- one call -------------------------------------------------------------------------------------
 
     async def test_a_call_is_made_once_and_its_answer_reaches_the_model(self, chat, tools, outbox):
@@ -158,12 +161,13 @@ class AdapterContract:
         assert sum("bounced" in text for text in texts) == 1
 
     async def test_two_intended_identical_calls_stay_two_with_the_same_id(self, chat, tools, outbox):
-        one = chat(tools, [[mail("ann", "call_0")], [mail("ann", "call_0")], "done"], effects=EFFECTS)
+        one = chat(tools, [[mail("ann", each)] for each in self.reused] + ["done"], effects=EFFECTS)
         await one.say("mail ann twice")
         assert outbox.sent == ["ann", "ann"]
 
     async def test_the_next_turn_with_the_same_words_means_something_new(self, chat, tools, outbox):
-        one = chat(tools, [[mail("ann", "call_0")], "done", [mail("ann", "call_0")], "done"], effects=EFFECTS)
+        first, second = self.reused
+        one = chat(tools, [[mail("ann", first)], "done", [mail("ann", second)], "done"], effects=EFFECTS)
         await one.say("mail ann")
         await one.say("mail ann")
         assert outbox.sent == ["ann", "ann"]

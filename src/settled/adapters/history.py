@@ -45,7 +45,7 @@ def asked_of(
     at = next((at for at in range(len(items) - 1, -1, -1) if _asks(items[at], call_id, tool)), None)
     said = [(place, item.text) for place, item in enumerate(items) if type(item) is Said]
     if at is None:
-        return Asked(run, _turn([text for _, text in said]))
+        return Asked(run, turn_of([text for _, text in said]))
     message = items[at]
     assert isinstance(message, Asking)  # noqa: S101 - for the type checker: _asks has looked
     begun = _begun(said)
@@ -54,7 +54,7 @@ def asked_of(
         alike = [place for place in alike if message.calls[place][2] == arguments] or alike
     return Asked(
         run,
-        _turn([text for _, text in said]),
+        turn_of([text for _, text in said]),
         _name(message, at - begun),
         alike,
         [call[1:] for call in message.calls],
@@ -80,7 +80,7 @@ def _begun(said: Sequence[tuple[int, str]]) -> int:
     return begun
 
 
-def _turn(texts: Sequence[str]) -> str:
+def turn_of(texts: Sequence[str]) -> str:
     """Return what names the turn: the same again when the same words are sent again.
 
     A framework that has failed is called again with them; what was answered since is in the history.

@@ -12,7 +12,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -107,45 +107,40 @@ class Conversations:
     def enter(self, asked: Asked, tool_of: ToolOf) -> tuple[Run, str]:
         """Return the run that the call belongs to, and its step. Raises ``JournalError``."""
         while True:
-            live, step, work = self._find(asked)
+            turn = self._find(asked)
             try:
-                if work is None:
-                    live.ready.result()
-                    return live.run, step
-                if work == "enter":
-                    live.run.enter_here()
-                if _to_match(live, asked):
-                    live.run.reserve(_bound(asked, tool_of))
+                if turn.before is not None:
+                    turn.before.result()
+                if turn.enters:
+                    turn.live.run.enter_here()
+                if turn.matches():
+                    turn.live.run.reserve(_bound(asked, tool_of))
             except _Again:
-                continue
+                self._lost(turn)
             except BaseException as error:
-                self._lost(asked.run, live, error)
+                self._lost(turn, error)
                 raise
-            live.ready.set_result(None)
-            return live.run, step
+            else:
+                return turn.done()
 
     async def aenter(self, asked: Asked, tool_of: ToolOf) -> tuple[Run, str]:
         """Like ``enter``, from async code."""
         while True:
-            live, step, work = self._find(asked)
+            turn = self._find(asked)
             try:
-                if work is None:
-                    if not live.ready.done():
-                        await asyncio.shield(asyncio.wrap_future(live.ready))
-                    live.ready.result()
-                    return live.run, step
-                if work == "enter":
-                    await live.run.aenter_here()
-                if _to_match(live, asked):
-                    await live.run.areserve(_bound(asked, tool_of))
+                if turn.before is not None:
+                    await _result(turn.before)
+                if turn.enters:
+                    await turn.live.run.aenter_here()
+                if turn.matches():
+                    await turn.live.run.areserve(_bound(asked, tool_of))
             except _Again:
-                continue
+                self._lost(turn)
             except BaseException as error:
-                if work is not None:
-                    self._lost(asked.run, live, error)
+                self._lost(turn, error)
                 raise
-            live.ready.set_result(None)
-            return live.run, step
+            else:
+                return turn.done()
 
     def told(self, asked: Asked, step: str) -> None:
         """The call's answer was given to the framework."""
@@ -153,36 +148,66 @@ class Conversations:
         if live is not None and step in live.given:
             live.told.add(step)
 
-    def _find(self, asked: Asked) -> tuple[_Live, str, Literal["enter", "match"] | None]:
-        """Return the live entry, the step, and what this asker must do before it may be asked."""
+    def _find(self, asked: Asked) -> _Turn:
+        """Return what this asker must do before its call may be made."""
         with self._lock:
-            live, work = self._live.get(asked.run), None
+            live = self._live.get(asked.run)
             if live is None or not live.goes_on(asked):
                 live = self._live[asked.run] = self._begun(asked)
-                work = "enter"
-            elif live.message != asked.message:
-                live.message, live.ready = asked.message, Future()
-                work = "match"
+                turn = _Turn(asked, live, live.take(asked), live.ready, enters=True)
+            elif asked.calls and live.message != asked.message:
+                before, live.ready = live.ready, Future()
+                turn = _Turn(asked, live, live.take(asked), live.ready, before)
+            else:
+                turn = _Turn(asked, live, live.take(asked), None, live.ready)
+            live.message = asked.message
             self._live.move_to_end(asked.run)
             if len(self._live) > MOST_CONVERSATIONS:
                 self._live.popitem(last=False)
-            return live, live.take(asked), work
+            return turn
 
     def _begun(self, asked: Asked) -> _Live:
         seen = asked.seen or frozenset()
         run = Run(self._guard, asked.run, turn=asked.turn, answered=tuple(seen), within=None, retries=None)
         return _Live(run, asked.turn, asked.message, seen, {}, set(), Future())
 
-    def _lost(self, run_id: str, live: _Live, error: BaseException) -> None:
+    def _lost(self, turn: _Turn, error: BaseException | None = None) -> None:
+        """Whoever waits for this asker gets its error, or looks again where it was stopped."""
+        if turn.ready is None:
+            return
         with self._lock:
-            if self._live.get(run_id) is live:
-                del self._live[run_id]
-        if not live.ready.done():
-            live.ready.set_exception(error if isinstance(error, Exception) else _Again())
+            if self._live.get(turn.asked.run) is turn.live:
+                del self._live[turn.asked.run]
+        turn.ready.set_exception(error if isinstance(error, Exception) else _Again())
 
 
-def _to_match(live: _Live, asked: Asked) -> bool:
-    return len(asked.calls) > 1 and bool(live.run.memory.earlier)
+class _Turn(Struct, frozen=True, eq=False):
+    """What one asker must do before its call may be made."""
+
+    asked: Asked
+    live: _Live
+    step: str
+    ready: Future[None] | None
+    """To be done by this asker, once the journal knows the entry, or the calls of the message."""
+    before: Future[None] | None = None
+    """To be waited for."""
+    enters: bool = False
+
+    def matches(self) -> bool:
+        """Whether all calls of the message are to be matched: where there is something to match them to."""
+        return self.ready is not None and len(self.asked.calls) > 1 and bool(self.live.run.memory.earlier)
+
+    def done(self) -> tuple[Run, str]:
+        """Let the others go on."""
+        if self.ready is not None:
+            self.ready.set_result(None)
+        return self.live.run, self.step
+
+
+async def _result(future: Future[None]) -> None:
+    if not future.done():
+        await asyncio.shield(asyncio.wrap_future(future))
+    future.result()
 
 
 def _bound(asked: Asked, tool_of: ToolOf) -> list[BoundCall[Any]]:

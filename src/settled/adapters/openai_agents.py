@@ -1,0 +1,162 @@
+"""OpenAI Agents SDK: ``agent = guarded(agent, guard)`` guards its function tools, its MCP servers and its handoffs.
+
+Give each task or conversation an id of its own: ``Runner.run(…, run_config=RunConfig(group_id=…))``.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import warnings
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agents import Agent, FunctionTool, Handoff, ToolOutputFileContent, ToolOutputImage, ToolOutputText
+from agents.exceptions import ModelBehaviorError
+from agents.tool import set_function_tool_failure_error_function
+
+from settled.adapters.history import turn_of
+from settled.adapters.neutral import Adapter, to_its_end, wrong_arguments
+from settled.adapters.values import Packer
+from settled.api.bound import BoundCall
+from settled.api.conversation import Asked
+from settled.api.foreign import Shape, Values
+from settled.core.faults.mcp import classify_mcp
+from settled.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from agents.tool_context import ToolContext
+
+    from settled.adapters.neutral import Effects
+    from settled.api.guard import Guard
+    from settled.core.model import Fault
+
+    AnyAgent = TypeVar("AnyAgent", bound=Agent[Any])
+
+_packer = Packer([ToolOutputFileContent, ToolOutputImage, ToolOutputText], str)  # the model is shown str(result)
+_server_errors: ContextVar[list[Any] | None] = ContextVar("settled_server_errors", default=None)
+
+
+def guarded(agent: AnyAgent, guard: Guard, effects: Effects | None = None) -> AnyAgent:
+    """Return a copy of the agent, and of those that it hands off to, whose tools are guarded.
+
+    Args:
+        agent: stays as it is.
+        guard: makes the calls.
+        effects: name of a tool -> effect or ``settled.tool_options(…)``; others are ``write``.
+
+    Raises ``DeclarationError`` for options that cannot work, and for an MCP server that repeats calls by itself.
+    """
+    values = Values(_packer.pack, _packer.unpack, _failed)
+    return _agent(agent, Adapter(guard, effects, values, lambda _: False), {})
+
+
+def _agent(agent: Any, adapter: Adapter, done: dict[int, Any]) -> Any:
+    if id(agent) in done:
+        return done[id(agent)]
+    new = done[id(agent)] = copy.copy(agent)
+    new.__class__ = _kind(type(agent), adapter)
+    new.tools = [_tool(tool, adapter) for tool in agent.tools]
+    new.mcp_servers = [_Server(server) for server in agent.mcp_servers]
+    new.handoffs = [
+        _handoff(each, adapter, done) if isinstance(each, Handoff) else _agent(each, adapter, done)
+        for each in agent.handoffs
+    ]
+    return new
+
+
+def _handoff(handoff: Any, adapter: Adapter, done: dict[int, Any]) -> Any:
+    async def target(*given: Any) -> Any:
+        return _agent(await handoff.on_invoke_handoff(*given), adapter, done)
+
+    new = copy.copy(handoff)
+    new.on_invoke_handoff = target
+    return new
+
+
+def _kind(kind: type[Any], adapter: Adapter) -> type[Any]:
+    """Return the agent's class with the tools of MCP servers guarded; copies made by ``clone`` are of it too."""
+
+    async def get_mcp_tools(agent: Any, run_context: Any) -> list[Any]:
+        return [_tool(tool, adapter, threaded=False) for tool in await kind.get_mcp_tools(agent, run_context)]
+
+    return type(kind.__name__, (kind,), {"get_mcp_tools": get_mcp_tools, "_settled": adapter})
+
+
+class _Server:
+    """An MCP server whose errors are seen as such: the SDK hands them on as text like any other."""
+
+    def __init__(self, server: Any) -> None:
+        if getattr(server, "max_retry_attempts", 0):
+            raise DeclarationError(f"the MCP server {server.name!r} repeats calls: write max_retry_attempts=0")
+        self._server = server
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._server, name)
+
+    async def call_tool(self, *args: Any, **more: Any) -> Any:
+        result = await self._server.call_tool(*args, **more)
+        errors = _server_errors.get()
+        if errors is not None and (getattr(result, "isError", False) or getattr(result, "is_error", False)):
+            errors.append(result.model_dump(mode="json", by_alias=True))
+        return result
+
+
+class _ServerError(Exception):
+    """An MCP server has answered with an error."""
+
+
+def _tool(tool: Any, adapter: Adapter, *, threaded: bool = True) -> Any:
+    if not isinstance(tool, FunctionTool):
+        return tool  # it runs elsewhere
+    if tool._is_agent_tool:  # noqa: SLF001 - nothing else tells
+        if not hasattr(tool._agent_instance, "_settled"):  # noqa: SLF001 - as above
+            raise DeclarationError(f"{tool.name} is an agent: write guarded(agent, guard).as_tool(…)")
+        return tool  # what it does is done by its own tools
+    inner = set_function_tool_failure_error_function(copy.copy(tool), None)
+    threaded = threaded and not inspect.iscoroutinefunction(getattr(tool, "__wrapped__", None))
+    # A strict schema calls everything required, also what the function has a default for.
+    shape = lambda: Shape({**tool.params_json_schema, "required": ()}, threaded)  # noqa: E731 - looked at once
+
+    async def on_invoke_tool(context: ToolContext[Any], raw: str) -> Any:
+        adapter.tools.of(tool.name, shape)
+        bound = adapter.guard.bind(tool.name, raw or "{}")
+        if not isinstance(bound, BoundCall):
+            return bound.for_model()
+
+        async def invoke(given: dict[str, Any]) -> Any:
+            errors: list[Any] = []
+            _server_errors.set(errors)
+            made = inner.on_invoke_tool(context, raw if given == bound.kwargs else json.dumps(given))
+            value = await (to_its_end(made) if threaded else made)
+            if errors:
+                raise _ServerError(errors[-1], tool.name)
+            return value
+
+        result = await adapter.acall(tool.name, bound.kwargs, _identify(context), invoke, shape)
+        usable = result.ok and result.value_available and not result.reworded
+        return result.value if usable else result.for_model()
+
+    new = copy.copy(tool)
+    new.on_invoke_tool = on_invoke_tool
+    return new
+
+
+def _identify(context: Any) -> Asked:
+    """Return which call it is. The SDK lets a call id stand for one call within a run, and keeps them with its state."""
+    run = context.run_config.group_id if context.run_config else None
+    if not run:
+        text = "this run has no id, and starts anew after a failure: write run_config=RunConfig(group_id=…)"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    items = [item for item in context.turn_input if isinstance(item, dict)]
+    turn = turn_of([str(item.get("content")) for item in items if item.get("role") == "user"])
+    answered = {item["call_id"] for item in items if item.get("type") == "function_call_output"}
+    known = answered | set(context._tool_invocations) - {context.tool_call_id}  # noqa: SLF001 - no other history
+    return Asked(run or "", turn, f"{turn}:{context.tool_call_id}", seen={f"{turn}:{each}/0" for each in known})
+
+
+def _failed(outcome: Any) -> Fault | None:
+    if isinstance(outcome, _ServerError):
+        return classify_mcp(outcome.args[0], tool=outcome.args[1])
+    return wrong_arguments(str(outcome)) if isinstance(outcome, ModelBehaviorError) else None
