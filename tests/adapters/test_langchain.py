@@ -1,6 +1,5 @@
 """LangChain agents and LangGraph under the contract, and what is theirs alone."""
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -9,95 +8,18 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
 from langchain_core.documents import Document
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool, ToolException, tool
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.config import get_stream_writer
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command, interrupt
 
 import settled
-from settled.adapters.langchain import Guarded, wrap
+from settled.adapters.langchain import Guarded
+from tests.adapters.chat_langchain import ROOT, Chat, Scripted
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
-from tests.adapters.script import Answer, Call, ModelDown, Script
-
-ROOT = {"configurable": {"thread_id": "t1"}}
-
-
-class Scripted(GenericFakeChatModel):
-    script: object = None
-    messages: object = iter(())
-
-    def bind_tools(self, tools, **_):
-        return self
-
-    def _generate(self, messages, *_, **__):
-        said = self.script.reply(neutral(messages))
-        if isinstance(said, str):
-            message = AIMessage(said)
-        else:
-            message = AIMessage("", tool_calls=[{"name": c.tool, "args": c.arguments, "id": c.id} for c in said])
-        return ChatResult(generations=[ChatGeneration(message=message)])
-
-
-def neutral(messages):
-    found = []
-    for message in messages:
-        if isinstance(message, HumanMessage):
-            found.append(message.content)
-        elif isinstance(message, AIMessage):
-            found.append([Call(c["name"], c["args"], c["id"]) for c in message.tool_calls] or message.content)
-        elif isinstance(message, ToolMessage):
-            found.append(Answer(message.tool_call_id, message.content))
-    return found
-
-
-def hand_built(script, tools, hooks, saver):
-    graph = StateGraph(MessagesState)
-    model = Scripted(script=script)
-    graph.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
-    graph.add_node("tools", ToolNode(tools, handle_tool_errors=False, **hooks))
-    graph.add_edge(START, "model")
-    graph.add_conditional_edges("model", tools_condition)
-    graph.add_edge("tools", "model")
-    return graph.compile(checkpointer=saver)
-
-
-class Chat:
-    """A conversation over a file of checkpoints: an agent or a hand-built graph, from sync or async code."""
-
-    def __init__(self, home, tools, replies, *, kind, guard, effects, middleware=()):
-        self.home, self.guard, self.kind, self.tools = home, guard, kind, tools
-        self.script = Script(list(replies))
-        self.effects, self.before = effects, list(middleware)
-
-    def _agent(self, saver):
-        if self.kind == "ToolNode":
-            return hand_built(self.script, self.tools, wrap(self.guard, self.effects) if self.guard else {}, saver)
-        own = [Guarded(self.guard, self.effects)] if self.guard else []
-        return create_agent(Scripted(script=self.script), self.tools, middleware=self.before + own, checkpointer=saver)
-
-    def forget(self):
-        """The store is lost."""
-        (self.home / "threads.db").unlink(missing_ok=True)
-
-    async def say(self, text):
-        return await self.invoke({"messages": [("user", text)]})
-
-    async def go_on(self):
-        return await self.invoke(None)
-
-    async def invoke(self, given, config=ROOT):
-        path = str(self.home / "threads.db")
-        if self.kind == "invoke":
-            with SqliteSaver.from_conn_string(path) as saver:
-                return await asyncio.to_thread(self._agent(saver).invoke, given, config, durability="sync")
-        async with AsyncSqliteSaver.from_conn_string(path) as saver:
-            return await self._agent(saver).ainvoke(given, config, durability="sync")
+from tests.adapters.kills import round_of
+from tests.adapters.script import Call, ModelDown, Script
 
 
 @pytest.fixture(params=["ainvoke", "invoke", "ToolNode"])
@@ -117,7 +39,9 @@ def chat(tmp_path, kind):
     def make(tools, replies, *, effects=None, guarded=True, forget=False, middleware=()):
         guard = settled.Guard(f"sqlite:///{tmp_path}/agent.db") if guarded else None
         guards.extend([guard] if guard else [])
-        made = Chat(tmp_path, tools, replies, kind=kind, guard=guard, effects=effects, middleware=middleware)
+        made = Chat(
+            tmp_path, tools, Script(list(replies)), kind=kind, guard=guard, effects=effects, middleware=middleware
+        )
         if guarded and effects:
             settled.adapters.langchain.wrap(guard, effects)  # a wrong option is told where it is declared
         if forget:
@@ -377,3 +301,12 @@ def test_a_graph_needs_no_langchain():
     code += "import settled\ntry: a.Guarded(settled.Guard('memory://'))\nexcept settled.DeclarationError as e: print(e)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert "needs langchain" in ran.stdout
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_kill_after_the_effect_doubles_nothing(tmp_path, guarded):
+    """CASE-066, CASE-007: a crash between effect and record, and a start over. Fifty of them: `kills.py`."""
+    kills, sent = round_of("langchain", tmp_path, ["bob", "cid"], guarded=guarded)
+    assert kills == 2
+    assert set(sent) == {"ann", "bob", "cid"}
+    assert (sent.total() == 3) is guarded

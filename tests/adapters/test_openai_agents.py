@@ -7,96 +7,20 @@ import sys
 import pytest
 from agents import (
     Agent,
-    Model,
-    ModelResponse,
     RunConfig,
     Runner,
     RunState,
-    SQLiteSession,
-    Usage,
     function_tool,
     handoff,
-    set_tracing_disabled,
 )
 from agents.mcp import MCPServerStdio
-from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 import settled
 from settled.adapters.openai_agents import guarded
+from tests.adapters.chat_openai_agents import Chat, Scripted
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
-from tests.adapters.script import Answer, Call, ModelDown, Script
-
-set_tracing_disabled(True)
-
-
-class Scripted(Model):
-    def __init__(self, script):
-        self.script = script
-
-    async def get_response(self, system_instructions, input, *_, **__):  # noqa: A002 - the SDK's name
-        said = self.script.reply(neutral(input))
-        return ModelResponse(output=output(said), usage=Usage(), response_id=None)
-
-    def stream_response(self, *_, **__):
-        raise NotImplementedError
-
-
-def output(said):
-    if isinstance(said, str):
-        text = ResponseOutputText(text=said, type="output_text", annotations=[])
-        return [ResponseOutputMessage(id="m", type="message", role="assistant", status="completed", content=[text])]
-    return [
-        ResponseFunctionToolCall(call_id=c.id, name=c.tool, arguments=json.dumps(c.arguments), type="function_call")
-        for c in said
-    ]
-
-
-def neutral(items):
-    found = []
-    for item in [{"role": "user", "content": items}] if isinstance(items, str) else items:
-        if item.get("type") == "function_call":
-            call = Call(item["name"], json.loads(item["arguments"]), item["call_id"])
-            if found and isinstance(found[-1], list):
-                found[-1].append(call)
-            else:
-                found.append([call])
-        elif item.get("type") == "function_call_output":
-            found.append(
-                Answer(item["call_id"], item["output"] if isinstance(item["output"], str) else str(item["output"]))
-            )
-        else:
-            found.append(str(item["content"]))
-    return found
-
-
-class Chat:
-    """A conversation over the SDK's own session in a file."""
-
-    def __init__(self, home, tools, replies, *, guard, effects, **more):
-        self.home, self.guard, self.script = home, guard, Script(list(replies))
-        own = [tool if hasattr(tool, "on_invoke_tool") else function_tool(tool) for tool in tools]
-        agent = Agent("a", tools=own, model=Scripted(self.script), **more)
-        self.agent = guarded(agent, guard, effects) if guard else agent
-        self.config = RunConfig(group_id="t1")
-
-    @property
-    def session(self):
-        return SQLiteSession("s1", str(self.home / "session.db"))
-
-    def forget(self):
-        for path in self.home.glob("session.db*"):
-            path.unlink()
-
-    async def say(self, text):
-        session = self.session
-        try:
-            return await Runner.run(self.agent, text, session=session, run_config=self.config)
-        finally:
-            session.close()
-
-    async def go_on(self):
-        """The SDK has no place to go on from after a failure: its users send the same message again."""
-        return await self.say("mail both")
+from tests.adapters.kills import round_of
+from tests.adapters.script import Call, ModelDown, Script
 
 
 @pytest.fixture
@@ -106,7 +30,7 @@ def chat(tmp_path):
     def make(tools, replies, *, effects=None, guarded=True, forget=False, **more):
         guard = settled.Guard(f"sqlite:///{tmp_path}/agent.db") if guarded else None
         guards.extend([guard] if guard else [])
-        made = Chat(tmp_path, tools, replies, guard=guard, effects=effects, **more)
+        made = Chat(tmp_path, tools, Script(list(replies)), guard=guard, effects=effects, **more)
         if forget:
             made.forget()
         return made
@@ -322,3 +246,12 @@ async def test_the_sdk_s_own_time_out_ends_the_waiting_only(chat, outbox):
     await one.say("mail ann")
     await asyncio.sleep(0.5)
     assert outbox.sent == ["ann"]
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_kill_after_the_effect_doubles_nothing(tmp_path, guarded):
+    """CASE-066, CASE-007: a crash between effect and record, and a start over. Fifty of them: `kills.py`."""
+    kills, sent = round_of("openai_agents", tmp_path, ["bob", "cid"], guarded=guarded)
+    assert kills == 2
+    assert set(sent) == {"ann", "bob", "cid"}
+    assert (sent.total() == 3) is guarded

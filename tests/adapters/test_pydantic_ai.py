@@ -6,83 +6,16 @@ from datetime import datetime
 
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import Agent, BinaryContent, DeferredToolRequests, DeferredToolResults, Tool, ToolApproved, ToolReturn
+from pydantic_ai import BinaryContent, DeferredToolRequests, DeferredToolResults, Tool, ToolApproved, ToolReturn
 from pydantic_ai.exceptions import CallDeferred, ModelRetry, ToolFailed
-from pydantic_ai.messages import (
-    ModelMessagesTypeAdapter,
-    ModelResponse,
-    TextPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
-from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.toolsets import FunctionToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
 import settled
-from settled.adapters.pydantic_ai import Guarded
+from tests.adapters.chat_pydantic_ai import Chat
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
-from tests.adapters.script import Answer, Call, ModelDown, Script
-
-
-def neutral(messages):
-    found = []
-    for message in messages:
-        if isinstance(message, ModelResponse):
-            calls = [
-                Call(p.tool_name, p.args_as_dict(), p.tool_call_id)
-                for p in message.parts
-                if isinstance(p, ToolCallPart)
-            ]
-            found.append(calls or "".join(p.content for p in message.parts if isinstance(p, TextPart)))
-            continue
-        for part in message.parts:
-            if isinstance(part, ToolReturnPart):
-                text = part.content if isinstance(part.content, str) else part.model_response_str()
-                found.append(Answer(part.tool_call_id, text))
-            elif isinstance(part, UserPromptPart):
-                found.append(str(part.content))
-            elif getattr(part, "tool_call_id", None) and part.part_kind == "retry-prompt":
-                found.append(Answer(part.tool_call_id, part.model_response()))
-    return found
-
-
-class Chat:
-    """A conversation whose history is stored after each step, as an application does that wants to go on."""
-
-    def __init__(self, home, tools, replies, *, guard, effects, **more):
-        self.home, self.guard, self.script = home / "history.json", guard, Script(list(replies))
-        capabilities = [Guarded(guard, effects)] if guard else []
-        self.agent = Agent(FunctionModel(self._reply), tools=tools, capabilities=capabilities, **more)
-
-    def _reply(self, messages, info):
-        said = self.script.reply(neutral(messages))
-        if isinstance(said, str):
-            return ModelResponse(parts=[TextPart(said)])
-        return ModelResponse(parts=[ToolCallPart(call.tool, call.arguments, call.id) for call in said])
-
-    def forget(self):
-        self.home.unlink(missing_ok=True)
-
-    def stored(self):
-        return ModelMessagesTypeAdapter.validate_json(self.home.read_bytes()) if self.home.exists() else []
-
-    async def say(self, text, **more):
-        return await self._go(text, **more)
-
-    async def go_on(self, **more):
-        return await self._go(None, **more)
-
-    async def _go(self, text, **more):
-        before = self.stored()
-        async with self.agent.iter(text, message_history=before, conversation_id="t1", **more) as run:
-            async for _ in run:
-                kept = [m for m in run.all_messages() if m.parts]
-                if isinstance(kept[-1] if kept else None, ModelResponse):
-                    self.home.write_bytes(ModelMessagesTypeAdapter.dump_json(kept))
-        self.home.write_bytes(run.result.all_messages_json())
-        return run.result
+from tests.adapters.kills import round_of
+from tests.adapters.script import Call, ModelDown, Script
 
 
 @pytest.fixture
@@ -92,7 +25,7 @@ def chat(tmp_path):
     def make(tools, replies, *, effects=None, guarded=True, forget=False, **more):
         guard = settled.Guard(f"sqlite:///{tmp_path}/agent.db") if guarded else None
         guards.extend([guard] if guard else [])
-        made = Chat(tmp_path, tools, replies, guard=guard, effects=effects, **more)
+        made = Chat(tmp_path, tools, Script(list(replies)), guard=guard, effects=effects, **more)
         if forget:
             made.forget()
         return made
@@ -153,10 +86,7 @@ async def test_a_failure_that_is_turned_into_a_request_to_ask_again_proves_nothi
     def send_mail(to: str) -> str:
         """Send a mail."""
         outbox.sent.append(to)
-        try:
-            raise TimeoutError("no answer")
-        except TimeoutError:
-            raise ModelRetry("try again") from None
+        raise ModelRetry("try again") from TimeoutError("no answer")
 
     one = chat([send_mail], [[mail("ann", "c1")], [mail("ann", "c2")], "done"], effects={"send_mail": "write"})
     await one.say("mail ann")
@@ -311,3 +241,12 @@ async def test_an_mcp_server_s_error_proves_nothing(chat, outbox):
     await one.say("mail ann")
     assert json.loads(one.script.answer("c2"))["status"] == "unknown"
     assert outbox.sent == ["ann"]
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_kill_after_the_effect_doubles_nothing(tmp_path, guarded):
+    """CASE-066, CASE-007: a crash between effect and record, and a start over. Fifty of them: `kills.py`."""
+    kills, sent = round_of("pydantic_ai", tmp_path, ["bob", "cid"], guarded=guarded)
+    assert kills == 2
+    assert set(sent) == {"ann", "bob", "cid"}
+    assert (sent.total() == 3) is guarded

@@ -1,7 +1,4 @@
-"""LangChain agents and LangGraph: ``create_agent(…, middleware=[…, Guarded(guard)])``, ``ToolNode(…, **wrap(guard))``.
-
-``langgraph`` alone is enough for ``wrap``; ``Guarded`` needs ``langchain``.
-"""
+"""LangChain agents: ``middleware=[…, Guarded(guard)]``; LangGraph without LangChain: ``ToolNode(…, **wrap(guard))``."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command, Send
 
+from settled.adapters import neutral
 from settled.adapters.history import Answered, Asking, Said, asked_of
-from settled.adapters.neutral import CONTROL, Adapter, checked_by, inner, returned_error, to_its_end, wrong_arguments
 from settled.adapters.values import Packer
 from settled.api.foreign import Shape, Values
 from settled.errors import DeclarationError
@@ -27,27 +24,22 @@ except ImportError:  # a graph without agents
     AgentMiddleware = object  # type: ignore[assignment,misc]  # Guarded says what is missing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from settled.adapters.neutral import Effects
     from settled.api.conversation import Asked
     from settled.api.guard import Guard
     from settled.api.result import Result
     from settled.core.model import Fault
 
 _packer = Packer([AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage, Document, Command, Send])
-_INNER = ("ToolRetryMiddleware", "HumanInTheLoopMiddleware")
-"""Middleware that must come before the guard: what it repeats or edits would escape it."""
+_INNER = ("ToolRetryMiddleware", "HumanInTheLoopMiddleware")  # what they repeat or edit would escape a guard outside
 
 
 class Guarded(AgentMiddleware):  # type: ignore[misc,type-arg]  # any where langchain is not installed
     """Agent middleware that guards every tool. Give it last, so that it sees calls as they are made.
 
-    Args:
-        guard: makes the calls. effects: name of a tool -> effect or ``settled.tool_options(…)``; others are ``write``.
+    ``effects``: name of a tool -> effect or ``settled.tool_options(…)``; what is not named counts as ``write``.
     """
 
-    def __init__(self, guard: Guard, effects: Effects | None = None) -> None:
+    def __init__(self, guard: Guard, effects: neutral.Effects | None = None) -> None:
         if AgentMiddleware is object:
             raise DeclarationError("Guarded needs langchain (pip install 'settled[langchain]'); a graph takes wrap()")
         super().__init__()
@@ -62,29 +54,32 @@ class Guarded(AgentMiddleware):  # type: ignore[misc,type-arg]  # any where lang
         return await self._hooks["awrap_tool_call"](request, handler)
 
 
-def wrap(guard: Guard, effects: Effects | None = None) -> dict[str, Any]:
+def wrap(guard: Guard, effects: neutral.Effects | None = None) -> dict[str, Any]:
     """Return what guards all tools of a hand-built graph: ``ToolNode(tools, **wrap(guard, effects={…}))``."""
     values = Values(_packer.pack, _packer.unpack, _failed)
-    adapter = Adapter(guard, effects, values, lambda error: isinstance(error, GraphBubbleUp))
+    adapter = neutral.Adapter(guard, effects, values, lambda e: isinstance(e, GraphBubbleUp), "a thread_id")
 
     def sync(request: Any, handler: Any) -> Any:
-        tool, call = request.tool, request.tool_call
-        if tool is None:  # there is no such tool: the framework says so
+        if request.tool is None:  # there is no such tool: the framework says so
             return handler(request)
-        invoke = lambda given: handler(request.override(tool_call={**call, "args": given}))  # noqa: E731 - one line
-        asked, shape = _identify(request), partial(_shape, tool, handler)
-        return _render(adapter.call(call["name"], call["args"], asked, invoke, shape), call)
+        return _render(adapter.call(*_read(request, handler)), request.tool_call)
 
     async def later(request: Any, handler: Any) -> Any:
-        tool, call = request.tool, request.tool_call
-        if tool is None:
+        if request.tool is None:
             return await handler(request)
-        made = lambda given: handler(request.override(tool_call={**call, "args": given}))  # noqa: E731 - one line
-        invoke = (lambda given: to_its_end(made(given))) if _in_threads(tool) else made
-        asked, shape = _identify(request), partial(_shape, tool, handler)
-        return _render(await adapter.acall(call["name"], call["args"], asked, invoke, shape), call)
+        return _render(await adapter.acall(*_read(request, handler, _in_threads(request.tool))), request.tool_call)
 
     return {"wrap_tool_call": sync, "awrap_tool_call": later}
+
+
+def _read(request: Any, handler: Any, threaded: bool = False) -> tuple[Any, ...]:  # noqa: FBT001, FBT002 - one of many
+    call, shape = request.tool_call, partial(_shape, request.tool, handler)
+
+    def invoke(given: dict[str, Any]) -> Any:
+        made = handler(request.override(tool_call={**call, "args": given}))
+        return neutral.to_its_end(made) if threaded else made
+
+    return call["name"], call["args"], _identify(request), invoke, shape
 
 
 def _identify(request: Any) -> Asked:
@@ -95,50 +90,45 @@ def _identify(request: Any) -> Asked:
     run, space = settings.get("thread_id"), str(settings.get("checkpoint_ns") or "").rpartition("|")[0]
     if run is None:  # no checkpointer: what lives as long as this list of messages does
         run = next((f"message:{m.id}" for m in messages or () if isinstance(m, HumanMessage) and m.id), "")
-    return asked_of(
-        f"{run}|{space}" if space and run else str(run), items, call["id"] or "", call["name"], call["args"]
-    )
+    run = f"{run}|{space}" if space and run else str(run)
+    return asked_of(run, items, call["id"] or "", call["name"], call["args"])
 
 
 def _item(message: Any) -> Said | Asking | Answered | None:
-    if isinstance(message, ToolMessage):
-        return Answered(message.tool_call_id)
-    if isinstance(message, HumanMessage):
-        return Said(str(message.content))
+    if isinstance(message, ToolMessage | HumanMessage):
+        return Answered(message.tool_call_id) if isinstance(message, ToolMessage) else Said(str(message.content))
     if isinstance(message, AIMessage) and message.tool_calls:
         return Asking(message.id or "", [(c["id"] or "", c["name"], c["args"]) for c in message.tool_calls])
     return None
 
 
 def _in_threads(tool: BaseTool) -> bool:
-    if isinstance(tool, StructuredTool | Tool):
-        return tool.coroutine is None
-    return type(tool)._arun is BaseTool._arun  # noqa: SLF001 - how LangChain marks a tool as async
+    overridden = type(tool)._arun is not BaseTool._arun  # noqa: SLF001 - how LangChain marks a tool as async
+    return tool.coroutine is None if isinstance(tool, StructuredTool | Tool) else not overridden
 
 
 def _shape(tool: BaseTool, handler: object) -> Shape:
-    for name in inner(handler, _INNER):
-        raise DeclarationError(f"{name} stands after Guarded: write middleware=[…, {name}(…), Guarded(guard)]")
-    model = tool.tool_call_schema
-    schema = model if isinstance(model, dict) else model.model_json_schema()
-    return Shape(schema, _in_threads(tool), checked_by(model))
+    for name in neutral.inner(handler, _INNER):
+        raise DeclarationError(f"{name} neutral.stands after Guarded: write middleware=[…, {name}(…), Guarded(guard)]")
+    schema = model if isinstance(model := tool.tool_call_schema, dict) else model.model_json_schema()
+    return Shape(schema, _in_threads(tool), neutral.checked_by(model))
 
 
 def _failed(outcome: Any) -> Fault | None:
     if isinstance(outcome, GraphBubbleUp):
-        return CONTROL
+        return neutral.CONTROL
     if isinstance(outcome, ToolMessage) and outcome.status == "error":
-        return returned_error("tool_message_error", str(outcome.content))
-    return wrong_arguments(str(outcome)) if type(outcome).__name__ == "ToolInvocationError" else None
+        return neutral.returned_error("tool_message_error", str(outcome.content))
+    return neutral.wrong_arguments(str(outcome)) if type(outcome).__name__ == "ToolInvocationError" else None
 
 
-def _render(result: Result[Any], call: Mapping[str, Any]) -> Any:
+def _render(result: Result[Any], call: Any) -> Any:
     value = result.value
-    if result.ok and result.value_available and not result.reworded and _is_native(value):
+    if neutral.stands(result) and _is_native(value):
         return _stamped(value, call["id"]) if result.replayed else value
     said = replace(result, value=value.content) if isinstance(value, ToolMessage) else result
-    status = "success" if result.ok else "error"
-    return ToolMessage(said.for_model(), name=call["name"], tool_call_id=call["id"], status=status)
+    more = {"name": call["name"], "tool_call_id": call["id"], "status": "success" if result.ok else "error"}
+    return ToolMessage(said.for_model(), **more)
 
 
 def _is_native(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -80,6 +81,7 @@ class Adapter:
         effects: as for ``ForeignTools``.
         values: what the framework's tools give.
         control: which exceptions the framework directs itself by.
+        line: to be written for a call that belongs to no run.
     """
 
     def __init__(
@@ -88,8 +90,9 @@ class Adapter:
         effects: Effects | None,
         values: Values,
         control: Callable[[BaseException], bool],
+        line: str,
     ) -> None:
-        self.guard, self.control = guard, control
+        self.guard, self._control, self._line = guard, control, line
         self.tools = ForeignTools(guard, effects, values)
 
     def call(
@@ -101,15 +104,14 @@ class Adapter:
         shape: Callable[[], Shape] | None = None,
     ) -> Result[Any]:
         """Make the call. Raises ``JournalError``, and what the framework directs itself by."""
-        tool, run, step = self.tools.of(name, shape), own_run(self.guard), ""
-        entered = run is None and bool(asked.run)
-        if entered:
+        tool, run, step = self.tools.of(name, shape), self._own_run(asked), ""
+        if run is None and asked.run:
             run, step = self.guard.conversations.enter(asked, self.tools.of)
         bound = by_model(BoundCall(tool, kwargs=arguments), step or _step(run, asked))
-        directed = Directed(invoke, self.control)
+        directed = Directed(invoke, self._control)
         token = invocation.set(directed)
         try:
-            with _at_work(run if entered else None):
+            with _at_work(run):
                 result = make_here(self.guard, bound)
         finally:
             invocation.reset(token)
@@ -126,21 +128,28 @@ class Adapter:
         shape: Callable[[], Shape] | None = None,
     ) -> Result[Any]:
         """Like ``call``, from async code."""
-        tool, run, step = self.tools.of(name, shape), own_run(self.guard), ""
-        entered = run is None and bool(asked.run)
-        if entered:
+        tool, run, step = self.tools.of(name, shape), self._own_run(asked), ""
+        if run is None and asked.run:
             run, step = await self.guard.conversations.aenter(asked, self.tools.of)
         bound = by_model(BoundCall(tool, kwargs=arguments), step or _step(run, asked))
-        directed = Directed(invoke, self.control)
+        directed = Directed(invoke, self._control)
         token = invocation.set(directed.later)
         try:
-            with _at_work(run if entered else None):
+            with _at_work(run):
                 result = await self.guard.amake(bound)
         finally:
             invocation.reset(token)
         if step:
             self.guard.conversations.told(asked, step)
         return _or_raise(result, directed)
+
+    def _own_run(self, asked: Asked) -> Run | None:
+        """Return the run that the program has entered by itself; warn where there is none of any kind."""
+        run = own_run(self.guard)
+        if run is None and not asked.run:
+            text = "this call belongs to no run: after a crash it is not known again, and may be made twice"
+            warnings.warn(f"{text}. Write {self._line}", RuntimeWarning, stacklevel=4)
+        return run
 
 
 def _step(run: Run | None, asked: Asked) -> str | None:
@@ -173,6 +182,11 @@ def checked_by(model: Any) -> Callable[[dict[str, Any]], Mapping[str, str]] | No
         return {}
 
     return check
+
+
+def stands(result: Result[Any]) -> bool:
+    """Whether the framework is given the value itself: done in these very words, and kept."""
+    return result.ok and result.value_available and not result.reworded
 
 
 async def to_its_end(work: Awaitable[Any]) -> Any:

@@ -1,23 +1,19 @@
-"""OpenAI Agents SDK: ``agent = guarded(agent, guard)`` guards its function tools, its MCP servers and its handoffs.
-
-Give each task or conversation an id of its own: ``Runner.run(…, run_config=RunConfig(group_id=…))``.
-"""
+"""OpenAI Agents SDK: ``guarded(agent, guard)``, run with ``RunConfig(group_id=…)`` for each task or conversation."""
 
 from __future__ import annotations
 
 import copy
 import inspect
 import json
-import warnings
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from agents import Agent, FunctionTool, Handoff, ToolOutputFileContent, ToolOutputImage, ToolOutputText
 from agents.exceptions import ModelBehaviorError
 from agents.tool import set_function_tool_failure_error_function
 
+from settled.adapters import neutral
 from settled.adapters.history import turn_of
-from settled.adapters.neutral import Adapter, to_its_end, wrong_arguments
 from settled.adapters.values import Packer
 from settled.api.bound import BoundCall
 from settled.api.conversation import Asked
@@ -26,19 +22,16 @@ from settled.core.faults.mcp import classify_mcp
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from agents.tool_context import ToolContext
+    from agents.tool_context import TContext, ToolContext
 
-    from settled.adapters.neutral import Effects
     from settled.api.guard import Guard
     from settled.core.model import Fault
-
-    AnyAgent = TypeVar("AnyAgent", bound=Agent[Any])
 
 _packer = Packer([ToolOutputFileContent, ToolOutputImage, ToolOutputText], str)  # the model is shown str(result)
 _server_errors: ContextVar[list[Any] | None] = ContextVar("settled_server_errors", default=None)
 
 
-def guarded(agent: AnyAgent, guard: Guard, effects: Effects | None = None) -> AnyAgent:
+def guarded(agent: Agent[TContext], guard: Guard, effects: neutral.Effects | None = None) -> Agent[TContext]:
     """Return a copy of the agent, and of those that it hands off to, whose tools are guarded.
 
     Args:
@@ -49,24 +42,25 @@ def guarded(agent: AnyAgent, guard: Guard, effects: Effects | None = None) -> An
     Raises ``DeclarationError`` for options that cannot work, and for an MCP server that repeats calls by itself.
     """
     values = Values(_packer.pack, _packer.unpack, _failed)
-    return _agent(agent, Adapter(guard, effects, values, lambda _: False), {})
+    adapter = neutral.Adapter(guard, effects, values, lambda _: False, "run_config=RunConfig(group_id=…)")
+    return _agent(agent, adapter, {})  # type: ignore[no-any-return]  # a copy of what came
 
 
-def _agent(agent: Any, adapter: Adapter, done: dict[int, Any]) -> Any:
+def _agent(agent: Any, adapter: neutral.Adapter, done: dict[int, tuple[Any, Any]]) -> Any:
     if id(agent) in done:
-        return done[id(agent)]
-    new = done[id(agent)] = copy.copy(agent)
+        return done[id(agent)][1]
+    done[id(agent)] = agent, (new := copy.copy(agent))
     new.__class__ = _kind(type(agent), adapter)
     new.tools = [_tool(tool, adapter) for tool in agent.tools]
     new.mcp_servers = [_Server(server) for server in agent.mcp_servers]
-    new.handoffs = [
-        _handoff(each, adapter, done) if isinstance(each, Handoff) else _agent(each, adapter, done)
-        for each in agent.handoffs
-    ]
+    new.handoffs = [_handoff(each, adapter, done) for each in agent.handoffs]
     return new
 
 
-def _handoff(handoff: Any, adapter: Adapter, done: dict[int, Any]) -> Any:
+def _handoff(handoff: Any, adapter: neutral.Adapter, done: dict[int, tuple[Any, Any]]) -> Any:
+    if not isinstance(handoff, Handoff):
+        return _agent(handoff, adapter, done)
+
     async def target(*given: Any) -> Any:
         return _agent(await handoff.on_invoke_handoff(*given), adapter, done)
 
@@ -75,7 +69,7 @@ def _handoff(handoff: Any, adapter: Adapter, done: dict[int, Any]) -> Any:
     return new
 
 
-def _kind(kind: type[Any], adapter: Adapter) -> type[Any]:
+def _kind(kind: type[Any], adapter: neutral.Adapter) -> type[Any]:
     """Return the agent's class with the tools of MCP servers guarded; copies made by ``clone`` are of it too."""
 
     async def get_mcp_tools(agent: Any, run_context: Any) -> list[Any]:
@@ -97,8 +91,7 @@ class _Server:
 
     async def call_tool(self, *args: Any, **more: Any) -> Any:
         result = await self._server.call_tool(*args, **more)
-        errors = _server_errors.get()
-        if errors is not None and (getattr(result, "isError", False) or getattr(result, "is_error", False)):
+        if (errors := _server_errors.get()) is not None and getattr(result, "isError", getattr(result, "is_error", 0)):
             errors.append(result.model_dump(mode="json", by_alias=True))
         return result
 
@@ -107,7 +100,7 @@ class _ServerError(Exception):
     """An MCP server has answered with an error."""
 
 
-def _tool(tool: Any, adapter: Adapter, *, threaded: bool = True) -> Any:
+def _tool(tool: Any, adapter: neutral.Adapter, *, threaded: bool = True) -> Any:
     if not isinstance(tool, FunctionTool):
         return tool  # it runs elsewhere
     if tool._is_agent_tool:  # noqa: SLF001 - nothing else tells
@@ -126,17 +119,15 @@ def _tool(tool: Any, adapter: Adapter, *, threaded: bool = True) -> Any:
             return bound.for_model()
 
         async def invoke(given: dict[str, Any]) -> Any:
-            errors: list[Any] = []
-            _server_errors.set(errors)
+            _server_errors.set(errors := [])
             made = inner.on_invoke_tool(context, raw if given == bound.kwargs else json.dumps(given))
-            value = await (to_its_end(made) if threaded else made)
+            value = await (neutral.to_its_end(made) if threaded else made)
             if errors:
                 raise _ServerError(errors[-1], tool.name)
             return value
 
         result = await adapter.acall(tool.name, bound.kwargs, _identify(context), invoke, shape)
-        usable = result.ok and result.value_available and not result.reworded
-        return result.value if usable else result.for_model()
+        return result.value if neutral.stands(result) else result.for_model()
 
     new = copy.copy(tool)
     new.on_invoke_tool = on_invoke_tool
@@ -144,11 +135,8 @@ def _tool(tool: Any, adapter: Adapter, *, threaded: bool = True) -> Any:
 
 
 def _identify(context: Any) -> Asked:
-    """Return which call it is. The SDK lets a call id stand for one call within a run, and keeps them with its state."""
+    """Return which call it is. To the SDK an id is one call within a run; it keeps them with the run's state."""
     run = context.run_config.group_id if context.run_config else None
-    if not run:
-        text = "this run has no id, and starts anew after a failure: write run_config=RunConfig(group_id=…)"
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
     items = [item for item in context.turn_input if isinstance(item, dict)]
     turn = turn_of([str(item.get("content")) for item in items if item.get("role") == "user"])
     answered = {item["call_id"] for item in items if item.get("type") == "function_call_output"}
@@ -159,4 +147,4 @@ def _identify(context: Any) -> Asked:
 def _failed(outcome: Any) -> Fault | None:
     if isinstance(outcome, _ServerError):
         return classify_mcp(outcome.args[0], tool=outcome.args[1])
-    return wrong_arguments(str(outcome)) if isinstance(outcome, ModelBehaviorError) else None
+    return neutral.wrong_arguments(str(outcome)) if isinstance(outcome, ModelBehaviorError) else None

@@ -30,8 +30,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_core import to_jsonable_python
 
+from settled.adapters import neutral
 from settled.adapters.history import Answered, Asking, Said, asked_of
-from settled.adapters.neutral import CONTROL, Adapter, returned_error, to_its_end
 from settled.adapters.values import Packer
 from settled.api.foreign import Shape, Values
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai.tools import ToolDefinition
 
-    from settled.adapters.neutral import Effects
     from settled.api.guard import Guard
     from settled.core.model import Fault
 
@@ -51,15 +50,17 @@ _packer = Packer([AudioUrl, BinaryContent, DocumentUrl, ImageUrl, ToolReturn, Vi
 
 
 class Guarded(AbstractCapability[Any]):
-    """Capability that guards every tool of an agent; it stands innermost, wherever it is listed.
+    """Capability that guards every tool of an agent; it neutral.stands innermost, wherever it is listed.
 
     Args:
         guard: makes the calls. effects: name of a tool -> effect or ``settled.tool_options(…)``; others are ``write``.
     """
 
-    def __init__(self, guard: Guard, effects: Effects | None = None) -> None:
+    def __init__(self, guard: Guard, effects: neutral.Effects | None = None) -> None:
         values = Values(_packer.pack, _packer.unpack, _failed)
-        self._adapter = Adapter(guard, effects, values, lambda error: _failed(error) is CONTROL)
+        self._adapter = neutral.Adapter(
+            guard, effects, values, lambda error: _failed(error) is neutral.CONTROL, "conversation_id=…"
+        )
 
     def get_ordering(self) -> CapabilityOrdering:
         """What changes arguments, or repeats calls, comes before."""
@@ -82,7 +83,7 @@ class Guarded(AbstractCapability[Any]):
         async def invoke(given: dict[str, Any]) -> Any:
             made = handler(args if given == arguments else tool.args_validator.validate_python(given))
             try:
-                return await (to_its_end(made) if threaded else made)
+                return await (neutral.to_its_end(made) if threaded else made)
             except _ASKS_AGAIN as error:
                 if not own or _failure_behind(error):  # a server's error, a time-out: it may have been done
                     raise _Returned(str(error)) from error
@@ -94,7 +95,7 @@ class Guarded(AbstractCapability[Any]):
         result = await self._adapter.acall(call.tool_name, arguments, asked, invoke, shape)
         if not result.ok:
             raise ToolFailed(result.for_model())
-        return result.value if result.value_available and not result.reworded else result.for_model()
+        return result.value if neutral.stands(result) else result.for_model()
 
 
 class _Returned(Exception):  # noqa: N818 - the name says what is wrong
@@ -142,7 +143,7 @@ def _arguments(part: ToolCallPart) -> dict[str, Any]:
 
 def _failed(outcome: Any) -> Fault | None:
     if isinstance(outcome, _CONTROL + _ASKS_AGAIN):
-        return CONTROL
+        return neutral.CONTROL
     if isinstance(outcome, _Returned | ToolFailed | ToolFailedError):
-        return returned_error("tool_failed", str(outcome))
+        return neutral.returned_error("tool_failed", str(outcome))
     return None
