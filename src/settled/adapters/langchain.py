@@ -13,7 +13,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command, Send
 
 from settled.adapters import neutral
-from settled.adapters.history import Answered, Asking, Said, asked_of
+from settled.adapters.history import Answered, Asking, Histories, Said
 from settled.adapters.values import Packer
 from settled.api.foreign import Shape, Values
 from settled.errors import DeclarationError
@@ -24,12 +24,14 @@ except ImportError:  # a graph without agents
     AgentMiddleware = object  # type: ignore[assignment,misc]  # Guarded says what is missing
 
 if TYPE_CHECKING:
-    from settled.api.conversation import Asked
+    from collections.abc import Sequence
+
     from settled.api.guard import Guard
     from settled.api.result import Result
     from settled.core.model import Fault
 
 _packer = Packer([AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage, Document, Command, Send])
+_BARE = frozenset({"content", "name", "tool_call_id", "id"})
 _INNER = ("ToolRetryMiddleware", "HumanInTheLoopMiddleware")  # what they repeat or edit would escape a guard outside
 
 
@@ -56,50 +58,47 @@ class Guarded(AgentMiddleware):  # type: ignore[misc,type-arg]  # any where lang
 
 def wrap(guard: Guard, effects: neutral.Effects | None = None) -> dict[str, Any]:
     """Return what guards all tools of a hand-built graph: ``ToolNode(tools, **wrap(guard, effects={…}))``."""
-    values = Values(_packer.pack, _packer.unpack, _failed)
+    values, histories = Values(_pack, _packer.unpack, _failed), Histories(_items)
     adapter = neutral.Adapter(guard, effects, values, lambda e: isinstance(e, GraphBubbleUp), "a thread_id")
 
     def sync(request: Any, handler: Any) -> Any:
         if request.tool is None:  # there is no such tool: the framework says so
             return handler(request)
-        return _render(adapter.call(*_read(request, handler)), request.tool_call)
+        return _render(adapter.call(*_read(request, handler, histories)), request.tool_call)
 
     async def later(request: Any, handler: Any) -> Any:
         if request.tool is None:
             return await handler(request)
-        return _render(await adapter.acall(*_read(request, handler, _in_threads(request.tool))), request.tool_call)
+        return _render(
+            await adapter.acall(*_read(request, handler, histories, _in_threads(request.tool))), request.tool_call
+        )
 
     return {"wrap_tool_call": sync, "awrap_tool_call": later}
 
 
-def _read(request: Any, handler: Any, threaded: bool = False) -> tuple[Any, ...]:  # noqa: FBT001, FBT002 - one of many
-    call, shape = request.tool_call, partial(_shape, request.tool, handler)
-
-    def invoke(given: dict[str, Any]) -> Any:
-        made = handler(request.override(tool_call={**call, "args": given}))
-        return neutral.to_its_end(made) if threaded else made
-
-    return call["name"], call["args"], _identify(request), invoke, shape
-
-
-def _identify(request: Any) -> Asked:
-    state, call = request.state, request.tool_call
-    messages = state.get("messages", ()) if isinstance(state, dict) else getattr(state, "messages", state)
-    items = [item for m in messages or () if (item := _item(m)) is not None]
+def _read(request: Any, handler: Any, histories: Histories, threaded: bool = False) -> tuple[Any, ...]:  # noqa: FBT001, FBT002 - one of many
+    call, state = request.tool_call, request.state
+    messages = (state.get("messages") if isinstance(state, dict) else getattr(state, "messages", state)) or ()
     settings = (request.runtime.config if request.runtime else {}).get("configurable", {})
     run, space = settings.get("thread_id"), str(settings.get("checkpoint_ns") or "").rpartition("|")[0]
     if run is None:  # no checkpointer: what lives as long as this list of messages does
-        run = next((f"message:{m.id}" for m in messages or () if isinstance(m, HumanMessage) and m.id), "")
+        run = next((f"message:{m.id}" for m in messages if isinstance(m, HumanMessage) and m.id), "")
     run = f"{run}|{space}" if space and run else str(run)
-    return asked_of(run, items, call["id"] or "", call["name"], call["args"])
+    asked = histories.asked(run, messages, call["id"] or "", call["name"], call["args"])
+
+    def invoke(given: dict[str, Any]) -> Any:
+        same = given == call["args"]
+        made = handler(request if same else request.override(tool_call={**call, "args": given}))
+        return neutral.to_its_end(made) if threaded else made
+
+    return call["name"], call["args"], asked, invoke, partial(_shape, request.tool, handler)
 
 
-def _item(message: Any) -> Said | Asking | Answered | None:
+def _items(message: Any) -> Sequence[Said | Asking | Answered]:
     if isinstance(message, ToolMessage | HumanMessage):
-        return Answered(message.tool_call_id) if isinstance(message, ToolMessage) else Said(str(message.content))
-    if isinstance(message, AIMessage) and message.tool_calls:
-        return Asking(message.id or "", [(c["id"] or "", c["name"], c["args"]) for c in message.tool_calls])
-    return None
+        return (Answered(message.tool_call_id) if isinstance(message, ToolMessage) else Said(str(message.content)),)
+    calls = message.tool_calls if isinstance(message, AIMessage) else ()
+    return [Asking(message.id or "", [(c["id"] or "", c["name"], c["args"]) for c in calls])] if calls else ()
 
 
 def _in_threads(tool: BaseTool) -> bool:
@@ -122,13 +121,20 @@ def _failed(outcome: Any) -> Fault | None:
     return neutral.wrong_arguments(str(outcome)) if type(outcome).__name__ == "ToolInvocationError" else None
 
 
+def _pack(value: Any) -> Any:
+    """Return an answer that is nothing but its text as that."""
+    bare = type(value) is ToolMessage and type(value.content) is str and value.model_fields_set <= _BARE
+    return value.content if bare else _packer.pack(value)
+
+
 def _render(result: Result[Any], call: Any) -> Any:
     value = result.value
     if neutral.stands(result) and _is_native(value):
         return _stamped(value, call["id"]) if result.replayed else value
     said = replace(result, value=value.content) if isinstance(value, ToolMessage) else result
+    text = value if neutral.stands(result) and type(value) is str else said.for_model()
     more = {"name": call["name"], "tool_call_id": call["id"], "status": "success" if result.ok else "error"}
-    return ToolMessage(said.for_model(), **more)
+    return ToolMessage(text, **more)
 
 
 def _is_native(value: Any) -> bool:

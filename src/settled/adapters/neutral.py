@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from settled.api.bound import BoundCall
 from settled.api.conversation import own_run
 from settled.api.foreign import ForeignTools, invocation, make_here
+from settled.api.run import current_run
 from settled.api.schema import problems
 from settled.api.tool import by_model
 from settled.core.model import Evidence, Fault, FaultClass
@@ -109,12 +110,12 @@ class Adapter:
             run, step = self.guard.conversations.enter(asked, self.tools.of)
         bound = by_model(BoundCall(tool, kwargs=arguments), step or _step(run, asked))
         directed = Directed(invoke, self._control)
-        token = invocation.set(directed)
+        tokens = invocation.set(directed), current_run.set(run or current_run.get())
         try:
-            with _at_work(run):
-                result = make_here(self.guard, bound)
+            result = make_here(self.guard, bound)
         finally:
-            invocation.reset(token)
+            invocation.reset(tokens[0])
+            current_run.reset(tokens[1])
         if step:
             self.guard.conversations.told(asked, step)
         return _or_raise(result, directed)
@@ -133,12 +134,12 @@ class Adapter:
             run, step = await self.guard.conversations.aenter(asked, self.tools.of)
         bound = by_model(BoundCall(tool, kwargs=arguments), step or _step(run, asked))
         directed = Directed(invoke, self._control)
-        token = invocation.set(directed.later)
+        tokens = invocation.set(directed.later), current_run.set(run or current_run.get())
         try:
-            with _at_work(run):
-                result = await self.guard.amake(bound)
+            result = await self.guard.amake(bound)
         finally:
-            invocation.reset(token)
+            invocation.reset(tokens[0])
+            current_run.reset(tokens[1])
         if step:
             self.guard.conversations.told(asked, step)
         return _or_raise(result, directed)
@@ -157,10 +158,6 @@ def _step(run: Run | None, asked: Asked) -> str | None:
     inside = current.get()
     scoped = run is not None or (inside is not None and bool(inside.operation_id))
     return f"{asked.message}/{asked.places[0]}" if scoped and asked.message else None
-
-
-def _at_work(run: Run | None) -> contextlib.AbstractContextManager[object]:
-    return run.at_work() if run is not None else contextlib.nullcontext()
 
 
 def _or_raise(result: Result[Any], directed: Directed) -> Result[Any]:

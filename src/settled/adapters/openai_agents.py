@@ -138,7 +138,8 @@ def _identify(context: Any) -> Asked:
     """Return which call it is. To the SDK an id is one call within a run; it keeps them with the run's state."""
     run = context.run_config.group_id if context.run_config else None
     items = [item for item in context.turn_input if isinstance(item, dict)]
-    turn = turn_of([str(item.get("content")) for item in items if item.get("role") == "user"])
+    said = [str(item.get("content")) for item in items if item.get("role") == "user"]
+    turn = turn_of(text for at, text in enumerate(said) if not at or text != said[at - 1])  # sent again: the same one
     answered = {item["call_id"] for item in items if item.get("type") == "function_call_output"}
     known = answered | set(context._tool_invocations) - {context.tool_call_id}  # noqa: SLF001 - no other history
     return Asked(run or "", turn, f"{turn}:{context.tool_call_id}", seen={f"{turn}:{each}/0" for each in known})

@@ -31,7 +31,7 @@ from pydantic_ai.messages import (
 from pydantic_core import to_jsonable_python
 
 from settled.adapters import neutral
-from settled.adapters.history import Answered, Asking, Said, asked_of
+from settled.adapters.history import Answered, Asking, Histories, Said
 from settled.adapters.values import Packer
 from settled.api.foreign import Shape, Values
 
@@ -58,6 +58,7 @@ class Guarded(AbstractCapability[Any]):
 
     def __init__(self, guard: Guard, effects: neutral.Effects | None = None) -> None:
         values = Values(_packer.pack, _packer.unpack, _failed)
+        self._histories = Histories(_items)
         self._adapter = neutral.Adapter(
             guard, effects, values, lambda error: _failed(error) is neutral.CONTROL, "conversation_id=…"
         )
@@ -90,8 +91,8 @@ class Guarded(AbstractCapability[Any]):
                 raise
 
         shape = lambda: Shape(tool_def.parameters_json_schema, threaded)  # noqa: E731 - looked at once
-        items = list(_items(ctx.messages))
-        asked = asked_of(ctx.conversation_id or "", items, call.tool_call_id, call.tool_name, arguments)
+        run, call_id = ctx.conversation_id or "", call.tool_call_id
+        asked = self._histories.asked(run, ctx.messages, call_id, call.tool_name, arguments)
         result = await self._adapter.acall(call.tool_name, arguments, asked, invoke, shape)
         if not result.ok:
             raise ToolFailed(result.for_model())
@@ -120,18 +121,17 @@ def _is_plain(arguments: dict[str, Any]) -> bool:
     return all(type(value) in (str, int, float, bool, type(None)) for value in arguments.values())
 
 
-def _items(messages: Any) -> Iterator[Said | Asking | Answered]:
-    for message in messages:
-        if isinstance(message, ModelResponse):
-            calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
-            if calls:
-                yield Asking("", [(part.tool_call_id, part.tool_name, _arguments(part)) for part in calls])
-            continue
-        for part in message.parts:
-            if isinstance(part, ToolReturnPart | RetryPromptPart):
-                yield Answered(part.tool_call_id)
-            elif isinstance(part, UserPromptPart):
-                yield Said(str(part.content))
+def _items(message: Any) -> Iterator[Said | Asking | Answered]:
+    if isinstance(message, ModelResponse):
+        calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
+        if calls:
+            yield Asking("", [(part.tool_call_id, part.tool_name, _arguments(part)) for part in calls])
+        return
+    for part in message.parts:
+        if isinstance(part, ToolReturnPart | RetryPromptPart):
+            yield Answered(part.tool_call_id)
+        elif isinstance(part, UserPromptPart):
+            yield Said(str(part.content))
 
 
 def _arguments(part: ToolCallPart) -> dict[str, Any]:

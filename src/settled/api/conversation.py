@@ -59,36 +59,37 @@ class _Live(Struct, eq=False):
     message: str
     before: AbstractSet[str]
     """Steps that the history held when the entry began."""
-    given: dict[str, str]
-    """Step -> its message, once it was asked for."""
+    given: set[str]
+    """Steps that were asked for."""
     told: set[str]
-    """Steps whose answers were given."""
-    ready: Future[None]
-    """Done once the entry and the calls of the message at work are known to the journal."""
+    """Those whose answers were given."""
+    ready: Future[None] | None
+    """Done, and away, once the entry and the calls of the message at work are known to the journal."""
 
-    def goes_on(self, asked: Asked) -> bool:
+    def goes_on(self, asked: Asked, steps: Sequence[str]) -> bool:
         """Whether the call belongs to this entry."""
         if asked.turn != self.turn or self.run.inside is not current.get():
             return False
-        if not asked.message or asked.seen is None:
+        seen = asked.seen
+        if not steps or seen is None:
             return True
-        if all(_step(asked, place) in self.told for place in asked.places):
+        if self.told.issuperset(steps):
             return False  # whoever asks for it again has lost the answer
-        return asked.message == self.message or self._known(asked)
+        return asked.message == self.message or self._known(asked.message, seen)
 
-    def _known(self, asked: Asked) -> bool:
+    def _known(self, message: str, seen: AbstractSet[str]) -> bool:
         """Whether the history holds what was told here, and nothing that was told elsewhere since."""
-        seen = asked.seen or frozenset()
-        lost = any(step not in seen and self.given[step] != asked.message for step in self.told)
-        return not lost and all(step in self.given or step in self.before for step in seen)
+        unseen = self.told - seen
+        if unseen and any(step.rpartition("/")[0] != message for step in unseen):
+            return False
+        return not (seen - self.given - self.before)
 
-    def take(self, asked: Asked) -> str:
+    def take(self, steps: Sequence[str]) -> str:
         """Return the step of the call: of calls that cannot be told apart the first that was not asked for."""
-        if not asked.message:
+        if not steps:
             return ""
-        steps = [_step(asked, place) for place in asked.places]
-        step = next((step for step in steps if step not in self.given), steps[0])
-        self.given[step] = asked.message
+        step = steps[0] if len(steps) == 1 else next((each for each in steps if each not in self.given), steps[0])
+        self.given.add(step)
         return step
 
 
@@ -108,6 +109,8 @@ class Conversations:
         """Return the run that the call belongs to, and its step. Raises ``JournalError``."""
         while True:
             turn = self._find(asked)
+            if type(turn) is tuple:
+                return turn
             try:
                 if turn.before is not None:
                     turn.before.result()
@@ -127,6 +130,8 @@ class Conversations:
         """Like ``enter``, from async code."""
         while True:
             turn = self._find(asked)
+            if type(turn) is tuple:
+                return turn
             try:
                 if turn.before is not None:
                     await _result(turn.before)
@@ -148,28 +153,27 @@ class Conversations:
         if live is not None and step in live.given:
             live.told.add(step)
 
-    def _find(self, asked: Asked) -> _Turn:
-        """Return what this asker must do before its call may be made."""
+    def _find(self, asked: Asked) -> tuple[Run, str] | _Turn:
+        """Return the run and the step; or what this asker must do before its call may be made."""
+        steps = [_step(asked, place) for place in asked.places] if asked.message else ()
         with self._lock:
             live = self._live.get(asked.run)
-            if live is None or not live.goes_on(asked):
+            if live is None or not live.goes_on(asked, steps):
                 live = self._live[asked.run] = self._begun(asked)
-                turn = _Turn(asked, live, live.take(asked), live.ready, enters=True)
-            elif asked.calls and live.message != asked.message:
-                before, live.ready = live.ready, Future()
-                turn = _Turn(asked, live, live.take(asked), live.ready, before)
-            else:
-                turn = _Turn(asked, live, live.take(asked), None, live.ready)
-            live.message = asked.message
+                if len(self._live) > MOST_CONVERSATIONS:
+                    self._live.popitem(last=False)
+                return _Turn(asked, live, live.take(steps), live.ready, enters=True)
+            step, known, live.message = live.take(steps), live.message == asked.message, asked.message
             self._live.move_to_end(asked.run)
-            if len(self._live) > MOST_CONVERSATIONS:
-                self._live.popitem(last=False)
-            return turn
+            if len(asked.calls) > 1 and not known:
+                before, live.ready = live.ready, Future()
+                return _Turn(asked, live, step, live.ready, before)
+            return (live.run, step) if live.ready is None else _Turn(asked, live, step, None, live.ready)
 
     def _begun(self, asked: Asked) -> _Live:
         seen = asked.seen or frozenset()
         run = Run(self._guard, asked.run, turn=asked.turn, answered=tuple(seen), within=None, retries=None)
-        return _Live(run, asked.turn, asked.message, seen, {}, set(), Future())
+        return _Live(run, asked.turn, asked.message, seen, set(), set(), Future())
 
     def _lost(self, turn: _Turn, error: BaseException | None = None) -> None:
         """Whoever waits for this asker gets its error, or looks again where it was stopped."""
@@ -195,12 +199,15 @@ class _Turn(Struct, frozen=True, eq=False):
 
     def matches(self) -> bool:
         """Whether all calls of the message are to be matched: where there is something to match them to."""
-        return self.ready is not None and len(self.asked.calls) > 1 and bool(self.live.run.memory.earlier)
+        several = self.ready is not None and len(self.asked.calls) > 1
+        return several and bool(self.live.run.memory.earlier)
 
     def done(self) -> tuple[Run, str]:
         """Let the others go on."""
         if self.ready is not None:
             self.ready.set_result(None)
+            if self.live.ready is self.ready:
+                self.live.ready = None
         return self.live.run, self.step
 
 
