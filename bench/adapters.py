@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import json
 import statistics
 import time
 from types import SimpleNamespace
@@ -53,11 +54,12 @@ class Plain:
             for no in range(CALLS):
                 assert self.guard.dispatch("here", {**ARGUMENTS, "text": str(no)}, step=f"m{no}/0").ok
 
-    async def later(self, run: str) -> None:
-        """Make them from async code."""
+    async def later(self, run: str, form: Callable[[Any], Any]) -> None:
+        """Make them from async code, with arguments in the form that the framework gives them in."""
+        given = [form({**ARGUMENTS, "text": str(no)}) for no in range(CALLS)]
         async with self.guard.run(run, turn="t"):
-            for no in range(CALLS):
-                assert (await self.guard.adispatch("there", {**ARGUMENTS, "text": str(no)}, step=f"m{no}/0")).ok
+            for no, arguments in enumerate(given):
+                assert (await self.guard.adispatch("there", arguments, step=f"m{no}/0")).ok
 
 
 def langchain() -> Hooks:
@@ -152,8 +154,6 @@ def pydantic_ai() -> Hooks:
 
 def openai_agents() -> Hooks:
     """OpenAI Agents SDK: the guarded tool itself."""
-    import json
-
     from agents import Agent, FunctionTool, RunConfig
     from agents.tool_context import ToolContext
 
@@ -230,7 +230,10 @@ def main() -> None:
     if sync is not None:
         measured(f"{given.framework}, sync", given.rounds, plain.sync, build, sync)
     name = f"{given.framework}, async"
-    measured(name, given.rounds, lambda run: together(plain.later(run)), build, lambda made: together(later(made)))
+    form: Any = json.dumps if given.framework == "openai_agents" else dict
+    measured(
+        name, given.rounds, lambda run: together(plain.later(run, form)), build, lambda made: together(later(made))
+    )
 
 
 if __name__ == "__main__":

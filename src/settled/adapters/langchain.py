@@ -21,11 +21,9 @@ from settled.errors import DeclarationError
 try:
     from langchain.agents.middleware import AgentMiddleware
 except ImportError:  # a graph without agents
-    AgentMiddleware = object  # type: ignore[assignment,misc]  # Guarded says what is missing
+    AgentMiddleware = object  # Guarded says what is missing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from settled.api.guard import Guard
     from settled.api.result import Result
     from settled.core.model import Fault
@@ -35,11 +33,8 @@ _BARE = frozenset({"content", "name", "tool_call_id", "id"})
 _INNER = ("ToolRetryMiddleware", "HumanInTheLoopMiddleware")  # what they repeat or edit would escape a guard outside
 
 
-class Guarded(AgentMiddleware):  # type: ignore[misc,type-arg]  # any where langchain is not installed
-    """Agent middleware that guards every tool. Give it last, so that it sees calls as they are made.
-
-    ``effects``: name of a tool -> effect or ``settled.tool_options(…)``; what is not named counts as ``write``.
-    """
+class Guarded(AgentMiddleware):  # type: ignore[misc]  # the checks know nothing of frameworks
+    """Agent middleware for all tools; give it last. ``effects``: tool -> effect or ``settled.tool_options(…)``."""
 
     def __init__(self, guard: Guard, effects: neutral.Effects | None = None) -> None:
         if AgentMiddleware is object:
@@ -87,18 +82,17 @@ def _read(request: Any, handler: Any, histories: Histories, threaded: bool = Fal
     asked = histories.asked(run, messages, call["id"] or "", call["name"], call["args"])
 
     def invoke(given: dict[str, Any]) -> Any:
-        same = given == call["args"]
-        made = handler(request if same else request.override(tool_call={**call, "args": given}))
+        made = handler(request if given == call["args"] else request.override(tool_call={**call, "args": given}))
         return neutral.to_its_end(made) if threaded else made
 
     return call["name"], call["args"], asked, invoke, partial(_shape, request.tool, handler)
 
 
-def _items(message: Any) -> Sequence[Said | Asking | Answered]:
+def _items(message: Any) -> list[Said | Asking | Answered]:
     if isinstance(message, ToolMessage | HumanMessage):
-        return (Answered(message.tool_call_id) if isinstance(message, ToolMessage) else Said(str(message.content)),)
+        return [Answered(message.tool_call_id) if isinstance(message, ToolMessage) else Said(str(message.content))]
     calls = message.tool_calls if isinstance(message, AIMessage) else ()
-    return [Asking(message.id or "", [(c["id"] or "", c["name"], c["args"]) for c in calls])] if calls else ()
+    return [Asking(message.id or "", [(c["id"] or "", c["name"], c["args"]) for c in calls])] if calls else []
 
 
 def _in_threads(tool: BaseTool) -> bool:
@@ -108,7 +102,7 @@ def _in_threads(tool: BaseTool) -> bool:
 
 def _shape(tool: BaseTool, handler: object) -> Shape:
     for name in neutral.inner(handler, _INNER):
-        raise DeclarationError(f"{name} neutral.stands after Guarded: write middleware=[…, {name}(…), Guarded(guard)]")
+        raise DeclarationError(f"{name} stands after Guarded: write middleware=[…, {name}(…), Guarded(guard)]")
     schema = model if isinstance(model := tool.tool_call_schema, dict) else model.model_json_schema()
     return Shape(schema, _in_threads(tool), neutral.checked_by(model))
 
@@ -132,9 +126,8 @@ def _render(result: Result[Any], call: Any) -> Any:
     if neutral.stands(result) and _is_native(value):
         return _stamped(value, call["id"]) if result.replayed else value
     said = replace(result, value=value.content) if isinstance(value, ToolMessage) else result
-    text = value if neutral.stands(result) and type(value) is str else said.for_model()
-    more = {"name": call["name"], "tool_call_id": call["id"], "status": "success" if result.ok else "error"}
-    return ToolMessage(text, **more)
+    text = value if type(value) is str and neutral.stands(result) else said.for_model()
+    return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status="success" if result.ok else "error")
 
 
 def _is_native(value: Any) -> bool:

@@ -13,10 +13,12 @@ from pydantic import BaseModel, ValidationError
 from settled.api.bound import BoundCall
 from settled.api.conversation import own_run
 from settled.api.foreign import ForeignTools, invocation, make_here
+from settled.api.making import invalid
 from settled.api.run import current_run
-from settled.api.schema import problems
+from settled.api.schema import numbers, problems
 from settled.api.tool import by_model
 from settled.core.model import Evidence, Fault, FaultClass
+from settled.core.strict_json import InvalidJson, parse_object
 from settled.current import current
 
 if TYPE_CHECKING:
@@ -143,6 +145,13 @@ class Adapter:
         if step:
             self.guard.conversations.told(asked, step)
         return _or_raise(result, directed)
+
+    def read(self, name: str, text: str, shape: Callable[[], Shape]) -> dict[str, Any] | Result[Any]:
+        """Return the arguments that a model gave as JSON; or the result that says what is wrong with them."""
+        try:
+            return numbers(parse_object(text))  # type: ignore[no-any-return]  # of an object
+        except InvalidJson as error:
+            return invalid(self.guard, by_model(BoundCall(self.tools.of(name, shape)), None), {"arguments": str(error)})
 
     def _own_run(self, asked: Asked) -> Run | None:
         """Return the run that the program has entered by itself; warn where there is none of any kind."""

@@ -15,9 +15,9 @@ from agents.tool import set_function_tool_failure_error_function
 from settled.adapters import neutral
 from settled.adapters.history import turn_of
 from settled.adapters.values import Packer
-from settled.api.bound import BoundCall
 from settled.api.conversation import Asked
 from settled.api.foreign import Shape, Values
+from settled.api.result import Result
 from settled.core.faults.mcp import classify_mcp
 from settled.errors import DeclarationError
 
@@ -34,16 +34,12 @@ _server_errors: ContextVar[list[Any] | None] = ContextVar("settled_server_errors
 def guarded(agent: Agent[TContext], guard: Guard, effects: neutral.Effects | None = None) -> Agent[TContext]:
     """Return a copy of the agent, and of those that it hands off to, whose tools are guarded.
 
-    Args:
-        agent: stays as it is.
-        guard: makes the calls.
-        effects: name of a tool -> effect or ``settled.tool_options(…)``; others are ``write``.
-
-    Raises ``DeclarationError`` for options that cannot work, and for an MCP server that repeats calls by itself.
+    ``effects``: name of a tool -> effect or ``settled.tool_options(…)``; what is not named counts as ``write``. Raises
+    ``DeclarationError`` for options that cannot work, and for an MCP server that repeats calls by itself.
     """
     values = Values(_packer.pack, _packer.unpack, _failed)
     adapter = neutral.Adapter(guard, effects, values, lambda _: False, "run_config=RunConfig(group_id=…)")
-    return _agent(agent, adapter, {})  # type: ignore[no-any-return]  # a copy of what came
+    return _agent(agent, adapter, {})
 
 
 def _agent(agent: Any, adapter: neutral.Adapter, done: dict[int, tuple[Any, Any]]) -> Any:
@@ -91,7 +87,8 @@ class _Server:
 
     async def call_tool(self, *args: Any, **more: Any) -> Any:
         result = await self._server.call_tool(*args, **more)
-        if (errors := _server_errors.get()) is not None and getattr(result, "isError", getattr(result, "is_error", 0)):
+        failed = getattr(result, "is_error", None) or getattr(result, "isError", None)  # of mcp 2 and 1
+        if failed and (errors := _server_errors.get()) is not None:
             errors.append(result.model_dump(mode="json", by_alias=True))
         return result
 
@@ -113,20 +110,20 @@ def _tool(tool: Any, adapter: neutral.Adapter, *, threaded: bool = True) -> Any:
     shape = lambda: Shape({**tool.params_json_schema, "required": ()}, threaded)  # noqa: E731 - looked at once
 
     async def on_invoke_tool(context: ToolContext[Any], raw: str) -> Any:
-        adapter.tools.of(tool.name, shape)
-        bound = adapter.guard.bind(tool.name, raw or "{}")
-        if not isinstance(bound, BoundCall):
-            return bound.for_model()
+        arguments = adapter.read(tool.name, raw or "{}", shape)
+        if isinstance(arguments, Result):
+            return arguments.for_model()
 
         async def invoke(given: dict[str, Any]) -> Any:
-            _server_errors.set(errors := [])
-            made = inner.on_invoke_tool(context, raw if given == bound.kwargs else json.dumps(given))
+            errors: list[Any] = []
+            _server_errors.set(errors)
+            made = inner.on_invoke_tool(context, raw if given == arguments else json.dumps(given))
             value = await (neutral.to_its_end(made) if threaded else made)
             if errors:
                 raise _ServerError(errors[-1], tool.name)
             return value
 
-        result = await adapter.acall(tool.name, bound.kwargs, _identify(context), invoke, shape)
+        result = await adapter.acall(tool.name, arguments, _identify(context), invoke, shape)
         return result.value if neutral.stands(result) else result.for_model()
 
     new = copy.copy(tool)

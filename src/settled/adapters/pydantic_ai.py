@@ -49,7 +49,7 @@ _ASKS_AGAIN = (ModelRetry, ToolRetryError)
 _packer = Packer([AudioUrl, BinaryContent, DocumentUrl, ImageUrl, ToolReturn, VideoUrl], to_jsonable_python)
 
 
-class Guarded(AbstractCapability[Any]):
+class Guarded(AbstractCapability[Any]):  # type: ignore[misc]  # the checks know nothing of frameworks
     """Capability that guards every tool of an agent; it neutral.stands innermost, wherever it is listed.
 
     Args:
@@ -105,7 +105,7 @@ class _Returned(Exception):  # noqa: N818 - the name says what is wrong
 
 def _source(ctx: RunContext[Any], name: str) -> Any:
     """Return what the framework knows of the tool: of a function, whether it is async."""
-    found = ctx.tool_manager.tools.get(name) if ctx.tool_manager and ctx.tool_manager.tools else None
+    found: Any = ctx.tool_manager.tools.get(name) if ctx.tool_manager and ctx.tool_manager.tools else None
     while hasattr(found, "source_tool"):
         found = found.source_tool
     return found
@@ -136,7 +136,7 @@ def _items(message: Any) -> Iterator[Said | Asking | Answered]:
 
 def _arguments(part: ToolCallPart) -> dict[str, Any]:
     try:
-        return part.args_as_dict()
+        return dict(part.args_as_dict())
     except ValueError:  # not JSON: the framework answers it
         return {}
 

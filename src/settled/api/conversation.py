@@ -109,7 +109,7 @@ class Conversations:
         """Return the run that the call belongs to, and its step. Raises ``JournalError``."""
         while True:
             turn = self._find(asked)
-            if type(turn) is tuple:
+            if not isinstance(turn, _Turn):
                 return turn
             try:
                 if turn.before is not None:
@@ -130,7 +130,7 @@ class Conversations:
         """Like ``enter``, from async code."""
         while True:
             turn = self._find(asked)
-            if type(turn) is tuple:
+            if not isinstance(turn, _Turn):
                 return turn
             try:
                 if turn.before is not None:

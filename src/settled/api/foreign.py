@@ -107,7 +107,7 @@ class ForeignSchema(Schema):
         try:
             return codec.dumps(self.values.pack(value)), ""
         except Exception as error:  # noqa: BLE001 - bookkeeping must never undo an effect
-            return None, f"the result was not kept: {error or type(error).__name__}"
+            return None, f"the result was not kept: {str(error) or type(error).__name__}"
 
     def decode(self, data: bytes, note: str = "") -> Any:
         """Return the result that ``encode`` kept. Raises ``ValueError`` if it cannot be made again."""
