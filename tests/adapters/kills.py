@@ -60,12 +60,14 @@ def main() -> int:
     parser.add_argument("framework", choices=["langchain", "pydantic_ai", "openai_agents"])
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=["guarded", "bare"])
     given = parser.parse_args()
     counts = {}
-    for name in ("guarded", "bare"):
+    for name in ("guarded", "bare") if given.only is None else (given.only,):
         counts[name] = play(given.framework, given.kills, given.seed, guarded=name == "guarded")
         print(f"{given.framework} {name:8}", " ".join(f"{what}={n}" for what, n in counts[name].items()), flush=True)
-    return int(bool(counts["guarded"]["doubled"] or counts["guarded"]["lost"]))
+    guarded = counts.get("guarded", {"doubled": 0, "lost": 0})
+    return int(bool(guarded["doubled"] or guarded["lost"]))
 
 
 if __name__ == "__main__":

@@ -63,7 +63,14 @@ def mailer(home: Path):
 def main(framework: str, home: Path, *, guarded: bool) -> None:
     chat = importlib.import_module(f"tests.adapters.chat_{framework}").Chat
     guard = settled.Guard(f"sqlite:///{home}/agent.db") if guarded else None
-    effects = {"send_mail": settled.tool_options(effect="write", identity=("to",))}
+
+    def was_sent(call: settled.Call) -> settled.Happened | settled.NotHappened:
+        sent = (home / "sent").read_text().split() if (home / "sent").exists() else []
+        to = call.arguments["to"]
+        return settled.Happened(f"sent to {to}") if to in sent else settled.NotHappened()
+
+    options = settled.tool_options(effect="write", identity=("to",), probe=was_sent, max_request_lifetime=0)
+    effects = {"send_mail": options}
     more = {"kind": "ainvoke"} if framework == "langchain" else {}
     one = chat(home, [mailer(home)], Mind(), guard=guard, effects=effects, **more)
     asyncio.run(one.start_again(TASK))

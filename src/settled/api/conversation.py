@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from settled.api.bound import BoundCall
+from settled.api.entering import Saga
 from settled.api.run import Run, current_run
 from settled.api.tool import by_model
 from settled.current import current
@@ -172,7 +173,7 @@ class Conversations:
 
     def _begun(self, asked: Asked) -> _Live:
         seen = asked.seen or frozenset()
-        run = Run(self._guard, asked.run, turn=asked.turn, answered=tuple(seen), within=None, retries=None)
+        run = Run(self._guard, asked.run, turn=asked.turn, answered=tuple(seen), within=None, retries=None, saga=Saga())
         return _Live(run, asked.turn, asked.message, seen, set(), set(), Future())
 
     def _lost(self, turn: _Turn, error: BaseException | None = None) -> None:

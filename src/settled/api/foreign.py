@@ -67,7 +67,7 @@ class ForeignSchema(Schema):
 
     def __init__(self, name: str, values: Values) -> None:
         self.name, self.values = name, values
-        self.call_parameters, self.parameters = (), _AnyName()
+        self.call_parameters, self.transaction_parameters, self.parameters = (), (), _AnyName()
         self.shape: Shape | None = None
         self.required: tuple[str, ...] = ()
         self.defaults: dict[str, Any] = {}
