@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.adapters.life import WANTED
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 LONGEST = 60
 """Seconds of one life."""
 MAILS = [to for message in WANTED for to in message]

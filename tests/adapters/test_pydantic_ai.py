@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from datetime import datetime
 
 import pytest
@@ -14,7 +16,7 @@ from pydantic_ai.toolsets.abstract import ToolsetTool
 import settled
 from tests.adapters.chat_pydantic_ai import Chat
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
-from tests.adapters.kills import round_of
+from tests.adapters.kills import EXAMPLES, round_of
 from tests.adapters.script import Call, ModelDown, Script
 
 
@@ -250,3 +252,10 @@ def test_a_kill_after_the_effect_doubles_nothing(tmp_path, guarded):
     assert kills == 2
     assert set(sent) == {"ann", "bob", "cid"}
     assert (sent.total() == 3) is guarded
+
+
+def test_the_example_pays_once():
+    ran = subprocess.run(
+        [sys.executable, EXAMPLES / "pydantic_ai_refund.py"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ran.stdout.splitlines()[-1] == "paid back: ['7 40']"
