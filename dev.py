@@ -3,6 +3,7 @@
 
     python3 dev.py demo [...]       run the demo (`settled demo ...`)
     python3 dev.py test [...]       run the tests (`pytest ...`)
+    python3 dev.py adapters [...]   run the adapters' tests at the lowest and the newest version of each framework
     python3 dev.py lint             check format, lint rules, types and import rules
     python3 dev.py check [...]      lint, then test
     python3 dev.py mutation [...]   let mutmut plant bugs in the core and list those that no test finds
@@ -51,9 +52,18 @@ SOURCES = {
         "--group=build",
         "--group=test",
     ],
-    "dev": ["--all-extras", "--group=build", "--group=test", "--group=lint", "--group=mutation"],
+    "dev": ["--extra=demo", "--extra=encryption", "--extra=postgres", "--extra=redis"]
+    + ["--group=build", "--group=test", "--group=lint", "--group=mutation"],
 }
 APART = {"bench": ["--group=bench"]}  # sets of an environment that dev.py does not make
+# The agent frameworks: each has two environments of its own, with its lowest and its newest version, for its adapter.
+FRAMEWORKS = {
+    "langchain": ["--extra=langchain", "--group=adapters", "--group=langgraph-store"],
+    "openai-agents": ["--extra=openai-agents", "--group=adapters"],
+    "pydantic-ai": ["--extra=pydantic-ai", "--group=adapters"],
+}
+LOWEST = "-lowest"
+ADAPTERS = os.path.join(ROOT, ".adapters")
 SIGNALLED = 128  # plus the signal's number: the exit code of what ended by a signal
 # Settings that would lead pip or Python away from the virtual environment.
 MISLEADING = ["PIP_PREFIX", "PIP_REQUIRE_HASHES", "PIP_ROOT", "PIP_TARGET", "PYTHONHOME", "PYTHONPATH"]
@@ -107,6 +117,42 @@ def check(arguments):
     return max([lint([]), test(arguments)])
 
 
+def adapters(arguments):
+    """Run the adapters' tests in each framework's environments, also when an earlier one found something."""
+    failed = []
+    for name in sorted(FRAMEWORKS):
+        for version in (name + LOWEST, name):
+            with open(LOCK, "a") as lock:
+                os.set_inheritable(lock.fileno(), True)  # noqa: FBT003 - as in installed()
+                hold(lock, alone=True)
+                python = framework(version)
+                hold(lock, alone=False)
+                say("the adapter's tests with " + pinned(version))
+                tests = "tests/adapters/test_%s.py" % name.replace("-", "_")
+                command = [python, "-m", "pytest", "--numprocesses=auto", "--timeout=300", tests]
+                paths = os.pathsep.join([os.path.join(ROOT, "src"), ROOT])
+                failed += [version] if run(command + arguments, {"PYTHONPATH": paths}) else []
+    say("adapters: %s" % ("failed: " + ", ".join(failed) if failed else "all passed"))
+    return 1 if failed else 0
+
+
+def framework(version):
+    """Make sure that the environment of a framework's version is there; return its Python."""
+    folder = os.path.join(ADAPTERS, version)
+    python, sign = os.path.join(folder, "bin", "python"), os.path.join(folder, "installed")
+    with open(pinned(version)) as file:
+        made_from = hashlib.sha256((sys.version + file.read()).encode()).hexdigest()
+    with contextlib.suppress(OSError), open(sign) as file:
+        if file.read() == made_from:
+            return python
+    shutil.rmtree(folder, ignore_errors=True)
+    say("installing the packages of %s (once; the next time is quick)" % pinned(version))
+    pip = make_environment(folder) + ["install", "--no-input", "--disable-pip-version-check", "--quiet"]
+    must(pip + ["--require-hashes", "--only-binary=:all:", "-r", pinned(version)], REGISTRY)
+    write_whole(sign, made_from)
+    return python
+
+
 def mutation(arguments):
     """Let mutmut plant bugs in the core, count how they died, and list those that no test found."""
     with installed("dev"):
@@ -120,23 +166,35 @@ def pins(arguments):
         say("installing uv, which does the pinning, for this one use")
         pip = make_environment(folder)
         must(pip + ["install", "--quiet", "uv"], REGISTRY)
+        uv = os.path.join(folder, "bin", "uv")
         for name in list(reversed(SETS)) + sorted(APART):  # the largest first: it rules the versions of the others
-            pin(os.path.join(folder, "bin", "uv"), name, arguments)
+            pin(uv, name, SOURCES[name] if name in SETS else APART[name], arguments)
+        for name in sorted(FRAMEWORKS):
+            pin(uv, name, FRAMEWORKS[name], arguments)
+            pin(uv, name + LOWEST, FRAMEWORKS[name], arguments + ["--resolution=lowest-direct"])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0
 
 
-COMMANDS = {"demo": demo, "test": test, "lint": lint, "check": check, "mutation": mutation, "pins": pins}
+COMMANDS = {
+    "adapters": adapters,
+    "demo": demo,
+    "test": test,
+    "lint": lint,
+    "check": check,
+    "mutation": mutation,
+    "pins": pins,
+}
 
 
-def pin(uv, name, options):
+def pin(uv, name, sources, options):
     """Pin one set: every package with its version and the digests of all its files, for all systems and Pythons."""
     say("pinning %s" % pinned(name))
     command = [uv, "pip", "compile", "pyproject.toml", "--quiet", "--universal", "--generate-hashes", "--no-annotate"]
     command += ["--python-version=3.11", "--custom-compile-command=python3 dev.py pins", "-o", pinned(name)]
-    command += ["--constraint=" + pinned("dev")] if name != "dev" else []
-    command += SOURCES[name] if name in SETS else APART[name]
+    command += ["--constraint=" + pinned("dev")] if name in SETS + sorted(APART) and name != "dev" else []
+    command += sources
     must(command + options, "uv could not pin the requirements; its message stands above.")
 
 
@@ -283,9 +341,9 @@ def tool(name):
 # ------------------------------------------------------------------------------------------------------ other processes
 
 
-def run(command):
+def run(command, more=None):
     """Run a command to its end and return its exit code; stop it when this process is told to stop."""
-    process = subprocess.Popen(command, env=environment())
+    process = subprocess.Popen(command, env=dict(environment(), **(more or {})))
     before = signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
     try:
         while process.poll() is None:

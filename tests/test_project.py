@@ -3,12 +3,14 @@
 import ast
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 import settled
 from tests.shared import ROOT
@@ -17,6 +19,7 @@ SOURCE = ROOT / "src" / "settled"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PINS = sorted((ROOT / "requirements").glob("*.txt"))
 
+FRAMEWORKS = ["langchain", "openai-agents", "pydantic-ai"]
 IMPURE_MODULES = {
     *("asyncio", "concurrent", "http", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets"),
     *("select", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "tempfile", "threading", "time"),
@@ -26,6 +29,7 @@ PURE_NAMES = {"uuid.UUID"}  # a type that values can have; it throws no dice by 
 CLOCK_READS = {"now", "utcnow", "today", "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter"}
 IMPURE_BUILTINS = {"open", "print", "input", "breakpoint", "__import__", "eval", "exec"}
 LONGEST_FUNCTION = 40
+LONGEST_ADAPTER = 150
 
 # Written in pieces, so that this file does not hold what it looks for.
 REGISTRY_HOSTS = [
@@ -185,6 +189,10 @@ def pinned(path: Path) -> dict[str, list[tuple[Requirement, list[str]]]]:
 
 def declared(pins: str) -> list[Requirement]:
     """Return what pyproject.toml declares for a set of pins."""
+    framework = pins.removesuffix("-lowest")
+    if framework in FRAMEWORKS:
+        texts = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"][framework]]
+        return [Requirement(text) for text in texts + PROJECT["dependency-groups"]["adapters"]]
     every = ["demo", "encryption", "postgres"]
     extras = {"demo": ["demo"], "test": every, "dev": every, "bench": []}[pins]
     sets = {"demo": ["build"], "test": ["build", "test"], "dev": ["build", "test", "lint", "mutation"]}
@@ -196,7 +204,17 @@ def declared(pins: str) -> list[Requirement]:
 
 
 def test_the_sets_of_pins_are_the_known_ones():
-    assert [path.stem for path in PINS] == ["bench", "demo", "dev", "test"]
+    of_frameworks = [name + version for name in FRAMEWORKS for version in ("", "-lowest")]
+    assert {path.stem for path in PINS} == {"bench", "demo", "dev", "test", *of_frameworks}
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_the_lowest_pins_of_a_framework_are_the_lowest_that_it_is_declared_for(name):
+    pins = pinned(ROOT / "requirements" / f"{name}-lowest.txt")
+    for text in PROJECT["project"]["optional-dependencies"][name]:
+        wanted = Requirement(text)
+        ((pin, _),) = pins[canonicalize_name(wanted.name)]
+        assert Version(str(pin.specifier).removeprefix("==")) == Version(str(wanted.specifier).removeprefix(">="))
 
 
 @named(PINS)
@@ -230,5 +248,20 @@ def test_pins_fit_what_the_project_declares(path):
 def test_the_sets_agree_on_every_version():
     everything = pinned(ROOT / "requirements" / "dev.txt")
     for path in PINS:
-        if path.stem != "bench":  # an environment of its own
+        if path.stem in ("demo", "test", "dev"):  # the others have environments of their own
             assert {name: everything[name] for name in pinned(path)} == pinned(path)
+
+
+# --- the adapters ---
+
+
+@named([SOURCE / "adapters" / f"{name.replace('-', '_')}.py" for name in FRAMEWORKS])
+def test_an_adapter_is_one_small_file(path):
+    assert len(path.read_text().splitlines()) <= LONGEST_ADAPTER
+
+
+def test_nothing_but_an_adapter_imports_a_framework():
+    code = "import sys, settled, settled.cli, settled.adapters.neutral; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    loaded = {name.partition(".")[0] for name in ran.stdout.split()}
+    assert not loaded & {"agents", "langchain", "langchain_core", "langgraph", "pydantic_ai"}

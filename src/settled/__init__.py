@@ -2,7 +2,7 @@
 
 from settled.api.bound import BoundCall, PendingCall
 from settled.api.guard import Guard, tool
-from settled.api.options import ToolOptions
+from settled.api.options import ToolOptions, tool_options
 from settled.api.result import Result
 from settled.api.run import Run
 from settled.api.tool import Tool
@@ -81,6 +81,7 @@ __all__ = [
     "Worker",
     "current_call",
     "tool",
+    "tool_options",
 ]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, 
 from settled.api import care, deciding, making
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
+from settled.api.conversation import Conversations
 from settled.api.entering import Saga
 from settled.api.opening import MemorySpill, open_journal, refusal
 from settled.api.recent import Recent
@@ -116,6 +117,7 @@ class Guard:
         ]
         self.tools: dict[str, Tool[Any, Any]] = {}
         self.told_open = Recent(MOST_REMEMBERED)
+        self.conversations = Conversations(self)
         self._session = RunBudget(retries, scope="session") if retries else None
         self._pools: dict[str, Pools] = {}
         self._streak = InvalidStreak()
@@ -357,6 +359,7 @@ class Guard:
 
     def _forked(self) -> None:
         self._lock = threading.Lock()
+        self.conversations = Conversations(self)  # the parent works on those that it has entered
         self.breakers.forked()
         self.runs_here.forked()
         self.floor.forked()

@@ -19,6 +19,7 @@ from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Unpack
 
     from settled.api.schema import Schema
     from settled.core.policy import Classify
@@ -200,6 +201,15 @@ def read_options(given: Mapping[str, Any]) -> Options:
         if name not in known:
             raise DeclarationError(f"there is no option {name!r}{nearest(name, known)}")
     return Options(**given)
+
+
+def tool_options(**options: Unpack[ToolOptions]) -> ToolOptions:
+    """Return options for a tool that is declared elsewhere, as in an adapter's ``effects=``.
+
+    Raises ``DeclarationError`` for a name that does not exist; the rest is checked with the tool.
+    """
+    read_options(options)
+    return options
 
 
 class Checked:

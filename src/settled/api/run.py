@@ -20,6 +20,7 @@ from settled.core.entry import Entry
 from settled.core.invalid import InvalidStreak
 from settled.core.progress import Charge
 from settled.core.runs import Held, LeaveRun, ReadState, SaveState, scope_of_run
+from settled.core.values import replace
 from settled.current import CurrentCall, current
 from settled.errors import DeclarationError, JournalError
 
@@ -123,6 +124,33 @@ class Run:
         """What the state is at the beginning of this turn."""
         first = next(iter(self.memory.earlier), self.memory.no)
         return ReadState(self.run_id, self.guard.tenant, first)
+
+    def enter_here(self) -> Self:
+        """Enter without holding the run, and without becoming what the calling code works on.
+
+        For whoever sees calls of a run that others drive: it waits for nobody, and an entry that is made later, here
+        or elsewhere, bars this one.
+        """
+        self.memory = self._entering_here().enter()
+        return self
+
+    async def aenter_here(self) -> Self:
+        """Like ``enter_here``, from async code."""
+        self.memory = await self._entering_here().aenter()
+        return self
+
+    def _entering_here(self) -> Entering:
+        entering = self._enter()
+        entering.transition = replace(entering.transition, owner=None)
+        return entering
+
+    def reserve(self, calls: Sequence[BoundCall[Any]]) -> None:
+        """Match all calls of one message to earlier ones before any of them is made."""
+        self.guard.journal.perform(self._reserve(calls))
+
+    async def areserve(self, calls: Sequence[BoundCall[Any]]) -> None:
+        """Like ``reserve``, from async code."""
+        await self.guard.journal.aperform(self._reserve(calls))
 
     def __enter__(self) -> Self:
         entering = self._enter()
@@ -234,19 +262,19 @@ class Run:
         return self._agather(bound) if in_loop() else self._gather(bound)
 
     def _gather(self, bound: list[BoundCall[Any]]) -> list[Any]:
-        self.guard.journal.perform(self._reserve(bound))
+        self.reserve(bound)
         with ThreadPoolExecutor(min(MOST_THREADS, max(1, len(bound))), "settled-gather") as threads:
             futures = [threads.submit(self._within_it().run, call.call) for call in bound]
             wait(futures)  # what raises (the journal failed) must not lose what the others brought
             return [future.result() for future in futures]
 
     async def _agather(self, bound: list[BoundCall[Any]]) -> list[Any]:
-        await self.guard.journal.aperform(self._reserve(bound))
+        await self.areserve(bound)
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(call.acall(), context=self._within_it()) for call in bound]
         return list(await asyncio.gather(*tasks))
 
-    def _reserve(self, bound: list[BoundCall[Any]]) -> Reserve:
+    def _reserve(self, bound: Sequence[BoundCall[Any]]) -> Reserve:
         asks = [self._within_it().run(call.ask) for call in bound]
         return Reserve([ask for ask in asks if ask is not None])
 

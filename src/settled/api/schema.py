@@ -117,7 +117,7 @@ class Schema:
         try:
             given: dict[str, Any] = vars(self._validate(kwargs))
         except ValidationError as error:
-            raise BadArguments(_problems(error)) from None
+            raise BadArguments(problems(error)) from None
         except (ValueError, OverflowError, RecursionError) as error:
             raise BadArguments({"arguments": f"not to be read: {type(error).__name__}"}) from None
         if is_fixed(given):
@@ -178,7 +178,7 @@ class Schema:
         try:
             return numbers(parse(text)) if self._result is None else self._result.validate_json(text)
         except ValidationError as error:
-            raise BadArguments({f"result {name}": why for name, why in _problems(error).items()}) from None
+            raise BadArguments({f"result {name}": why for name, why in problems(error).items()}) from None
         except InvalidJson as error:
             raise BadArguments({"result": str(error)}) from None
 
@@ -290,7 +290,7 @@ def _lenient(annotation: Any) -> TypeAdapter[Any] | None:
         return None  # a type that pydantic cannot know: results are kept only if they are plain
 
 
-def _problems(error: ValidationError) -> dict[str, str]:
+def problems(error: ValidationError) -> dict[str, str]:
     """Name what is wrong without repeating the input: it may hold secrets."""
     rows = error.errors(include_url=False, include_input=False, include_context=False)
     return {".".join(str(part) for part in row["loc"]) or "arguments": row["msg"] for row in rows}

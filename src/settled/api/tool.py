@@ -29,10 +29,10 @@ class Tool(Generic[P, T]):
 
     is_async = False
 
-    def __init__(self, function: Callable[P, Any], options: Options) -> None:
+    def __init__(self, function: Callable[P, Any], options: Options, schema: Schema | None = None) -> None:
         self.function = function
         self.name = options.name or getattr(function, "__name__", "") or type(function).__name__
-        self.schema = Schema(function, self.name)
+        self.schema = schema or Schema(function, self.name)
         self.checked = Checked(options, self.schema, is_async=self.is_async)
         self.guard: Guard | None = None
         self.parts: tuple[Any, ...] = ()

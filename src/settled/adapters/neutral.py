@@ -1,0 +1,219 @@
+"""What all adapters share: a framework's call becomes a guarded call, with its identity and its way back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from pydantic import BaseModel, ValidationError
+
+from settled.api.bound import BoundCall
+from settled.api.conversation import own_run
+from settled.api.foreign import ForeignTools, invocation, make_here
+from settled.api.making import invalid
+from settled.api.run import current_run
+from settled.api.schema import numbers, problems
+from settled.api.tool import by_model
+from settled.core.model import Evidence, Fault, FaultClass
+from settled.core.strict_json import InvalidJson, parse_object
+from settled.current import current
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from settled.api.conversation import Asked
+    from settled.api.foreign import Shape, Values
+    from settled.api.guard import Guard
+    from settled.api.options import EffectName, ToolOptions
+    from settled.api.result import Result
+    from settled.api.run import Run
+
+    Effects = Mapping[str, EffectName | ToolOptions]
+
+MOST_LOOKED_AT = 200
+"""Closures that are looked through for what stands inside of a chain."""
+CONTROL = Fault(FaultClass.CANCELLED, Evidence.NONE, "control_flow", "the framework took over before it was done")
+"""An exception by which the framework directs itself (an approval, an interrupt): no failure, and never repeated."""
+
+
+def returned_error(code: str, message: str) -> Fault:
+    """Return the fault of an answer that is marked as an error: it does not tell whether anything was done."""
+    return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, code, message, uncertain=True)
+
+
+def wrong_arguments(message: str) -> Fault:
+    """Return the fault of arguments that the framework refused before the tool was entered."""
+    return Fault(FaultClass.INVALID, Evidence.NONE, "invalid_arguments", message)
+
+
+class Directed(Struct, eq=False):
+    """Keeps the exception by which the framework directs itself, to be raised again outside of the call."""
+
+    invoke: Callable[[dict[str, Any]], Any]
+    control: Callable[[BaseException], bool]
+    raised: BaseException | None = None
+
+    def __call__(self, arguments: dict[str, Any]) -> Any:
+        """Invoke the framework's tool."""
+        try:
+            return self.invoke(arguments)
+        except BaseException as error:
+            self._keep(error)
+            raise
+
+    async def later(self, arguments: dict[str, Any]) -> Any:
+        """Invoke the framework's tool, where that gives an awaitable."""
+        try:
+            return await self.invoke(arguments)
+        except BaseException as error:
+            self._keep(error)
+            raise
+
+    def _keep(self, error: BaseException) -> None:
+        self.raised = error if self.control(error) else None
+
+
+class Adapter:
+    """The guarded calls of one framework.
+
+    Args:
+        guard: that makes them.
+        effects: as for ``ForeignTools``.
+        values: what the framework's tools give.
+        control: which exceptions the framework directs itself by.
+        line: to be written for a call that belongs to no run.
+    """
+
+    def __init__(
+        self,
+        guard: Guard,
+        effects: Effects | None,
+        values: Values,
+        control: Callable[[BaseException], bool],
+        line: str,
+    ) -> None:
+        self.guard, self._control, self._line = guard, control, line
+        self.tools = ForeignTools(guard, effects, values)
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        asked: Asked,
+        invoke: Callable[[dict[str, Any]], Any],
+        shape: Callable[[], Shape] | None = None,
+    ) -> Result[Any]:
+        """Make the call. Raises ``JournalError``, and what the framework directs itself by."""
+        tool, run, step = self.tools.of(name, shape), self._own_run(asked), ""
+        if run is None and asked.run:
+            run, step = self.guard.conversations.enter(asked, self.tools.of)
+        bound = by_model(BoundCall(tool, kwargs=arguments), step or _step(run, asked))
+        directed = Directed(invoke, self._control)
+        tokens = invocation.set(directed), current_run.set(run or current_run.get())
+        try:
+            result = make_here(self.guard, bound)
+        finally:
+            invocation.reset(tokens[0])
+            current_run.reset(tokens[1])
+        if step:
+            self.guard.conversations.told(asked, step)
+        return _or_raise(result, directed)
+
+    async def acall(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        asked: Asked,
+        invoke: Callable[[dict[str, Any]], Awaitable[Any]],
+        shape: Callable[[], Shape] | None = None,
+    ) -> Result[Any]:
+        """Like ``call``, from async code."""
+        tool, run, step = self.tools.of(name, shape), self._own_run(asked), ""
+        if run is None and asked.run:
+            run, step = await self.guard.conversations.aenter(asked, self.tools.of)
+        bound = by_model(BoundCall(tool, kwargs=arguments), step or _step(run, asked))
+        directed = Directed(invoke, self._control)
+        tokens = invocation.set(directed.later), current_run.set(run or current_run.get())
+        try:
+            result = await self.guard.amake(bound)
+        finally:
+            invocation.reset(tokens[0])
+            current_run.reset(tokens[1])
+        if step:
+            self.guard.conversations.told(asked, step)
+        return _or_raise(result, directed)
+
+    def read(self, name: str, text: str, shape: Callable[[], Shape]) -> dict[str, Any] | Result[Any]:
+        """Return the arguments that a model gave as JSON; or the result that says what is wrong with them."""
+        try:
+            return numbers(parse_object(text))  # type: ignore[no-any-return]  # of an object
+        except InvalidJson as error:
+            return invalid(self.guard, by_model(BoundCall(self.tools.of(name, shape)), None), {"arguments": str(error)})
+
+    def _own_run(self, asked: Asked) -> Run | None:
+        """Return the run that the program has entered by itself; warn where there is none of any kind."""
+        run = own_run(self.guard)
+        if run is None and not asked.run:
+            text = "this call belongs to no run: after a crash it is not known again, and may be made twice"
+            warnings.warn(f"{text}. Write {self._line}", RuntimeWarning, stacklevel=4)
+        return run
+
+
+def _step(run: Run | None, asked: Asked) -> str | None:
+    """Return the step of a call in a run that the caller has entered, or inside another call; none elsewhere."""
+    inside = current.get()
+    scoped = run is not None or (inside is not None and bool(inside.operation_id))
+    return f"{asked.message}/{asked.places[0]}" if scoped and asked.message else None
+
+
+def _or_raise(result: Result[Any], directed: Directed) -> Result[Any]:
+    if directed.raised is not None and not result.ok:
+        raise directed.raised
+    return result
+
+
+def checked_by(model: Any) -> Callable[[dict[str, Any]], Mapping[str, str]] | None:
+    """Return what checks arguments by a pydantic model; ``None`` where it is something else."""
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        return None
+
+    def check(arguments: dict[str, Any]) -> Mapping[str, str]:
+        try:
+            model.model_validate(arguments)
+        except ValidationError as error:
+            return problems(error)
+        return {}
+
+    return check
+
+
+def stands(result: Result[Any]) -> bool:
+    """Whether the framework is given the value itself: done in these very words, and kept."""
+    return result.ok and result.value_available and not result.reworded
+
+
+async def to_its_end(work: Awaitable[Any]) -> Any:
+    """Await what may go on in a thread: a time-out ends the waiting for it, not the work, and its answer counts."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    return task.result()
+
+
+def inner(function: object, names: Sequence[str]) -> list[str]:
+    """Return those of ``names`` whose methods a chain of closures leads to: classes of what stands inside of it."""
+    found, todo, looked = [], [function], set[int]()
+    while todo and len(looked) < MOST_LOOKED_AT:
+        each = todo.pop()
+        if id(each) in looked or not callable(each):
+            continue
+        looked.add(id(each))
+        owner = type(getattr(each, "__self__", None))
+        found += [name for name in names if any(base.__name__ == name for base in owner.__mro__)]
+        cells = getattr(each, "__closure__", None) or ()
+        todo += [cell.cell_contents for cell in cells] + [getattr(each, "__wrapped__", None)]
+    return found

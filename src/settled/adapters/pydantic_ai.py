@@ -1,0 +1,149 @@
+"""Pydantic AI: ``Agent(…, capabilities=[Guarded(guard)])`` guards function tools, toolsets and MCP servers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities.abstract import CapabilityOrdering
+from pydantic_ai.exceptions import (
+    ApprovalRequired,
+    CallDeferred,
+    ModelRetry,
+    SkipToolExecution,
+    ToolFailed,
+    ToolFailedError,
+    ToolRetryError,
+)
+from pydantic_ai.messages import (
+    AudioUrl,
+    BinaryContent,
+    DocumentUrl,
+    ImageUrl,
+    ModelResponse,
+    RetryPromptPart,
+    ToolCallPart,
+    ToolReturn,
+    ToolReturnPart,
+    UserPromptPart,
+    VideoUrl,
+)
+from pydantic_core import to_jsonable_python
+
+from settled.adapters import neutral
+from settled.adapters.history import Answered, Asking, Histories, Said
+from settled.adapters.values import Packer
+from settled.api.foreign import Shape, Values
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from pydantic_ai import RunContext
+    from pydantic_ai.tools import ToolDefinition
+
+    from settled.api.guard import Guard
+    from settled.core.model import Fault
+
+_CONTROL = (ApprovalRequired, CallDeferred, SkipToolExecution)
+_ASKS_AGAIN = (ModelRetry, ToolRetryError)
+_packer = Packer([AudioUrl, BinaryContent, DocumentUrl, ImageUrl, ToolReturn, VideoUrl], to_jsonable_python)
+
+
+class Guarded(AbstractCapability[Any]):  # type: ignore[misc]  # the checks know nothing of frameworks
+    """Capability that guards every tool of an agent; it neutral.stands innermost, wherever it is listed.
+
+    Args:
+        guard: makes the calls. effects: name of a tool -> effect or ``settled.tool_options(…)``; others are ``write``.
+    """
+
+    def __init__(self, guard: Guard, effects: neutral.Effects | None = None) -> None:
+        values = Values(_packer.pack, _packer.unpack, _failed)
+        self._histories = Histories(_items)
+        self._adapter = neutral.Adapter(
+            guard, effects, values, lambda error: _failed(error) is neutral.CONTROL, "conversation_id=…"
+        )
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """What changes arguments, or repeats calls, comes before."""
+        return CapabilityOrdering(position="innermost")
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: Callable[[dict[str, Any]], Awaitable[Any]],
+    ) -> Any:
+        """Make the call. Raises ``ToolFailed`` with what the model should know where it did not succeed."""
+        tool = _source(ctx, call.tool_name)
+        threaded, own = not getattr(tool, "is_async", False), hasattr(tool, "is_async")
+        arguments = args if _is_plain(args) else to_jsonable_python(args)
+
+        async def invoke(given: dict[str, Any]) -> Any:
+            made = handler(args if given == arguments else tool.args_validator.validate_python(given))
+            try:
+                return await (neutral.to_its_end(made) if threaded else made)
+            except _ASKS_AGAIN as error:
+                if not own or _failure_behind(error):  # a server's error, a time-out: it may have been done
+                    raise _Returned(str(error)) from error
+                raise
+
+        shape = lambda: Shape(tool_def.parameters_json_schema, threaded)  # noqa: E731 - looked at once
+        run, call_id = ctx.conversation_id or "", call.tool_call_id
+        asked = self._histories.asked(run, ctx.messages, call_id, call.tool_name, arguments)
+        result = await self._adapter.acall(call.tool_name, arguments, asked, invoke, shape)
+        if not result.ok:
+            raise ToolFailed(result.for_model())
+        return result.value if neutral.stands(result) else result.for_model()
+
+
+class _Returned(Exception):  # noqa: N818 - the name says what is wrong
+    """An error that the tool's own system may have answered with."""
+
+
+def _source(ctx: RunContext[Any], name: str) -> Any:
+    """Return what the framework knows of the tool: of a function, whether it is async."""
+    found: Any = ctx.tool_manager.tools.get(name) if ctx.tool_manager and ctx.tool_manager.tools else None
+    while hasattr(found, "source_tool"):
+        found = found.source_tool
+    return found
+
+
+def _failure_behind(error: BaseException) -> bool:
+    """Whether a failure was turned into a request to ask again; Pydantic AI does so with its own time-out."""
+    asked = error.__cause__ if isinstance(error, ToolRetryError) else error
+    return asked is not None and (asked.__cause__ or asked.__context__) is not None
+
+
+def _is_plain(arguments: dict[str, Any]) -> bool:
+    return all(type(value) in (str, int, float, bool, type(None)) for value in arguments.values())
+
+
+def _items(message: Any) -> Iterator[Said | Asking | Answered]:
+    if isinstance(message, ModelResponse):
+        calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
+        if calls:
+            yield Asking("", [(part.tool_call_id, part.tool_name, _arguments(part)) for part in calls])
+        return
+    for part in message.parts:
+        if isinstance(part, ToolReturnPart | RetryPromptPart):
+            yield Answered(part.tool_call_id)
+        elif isinstance(part, UserPromptPart):
+            yield Said(str(part.content))
+
+
+def _arguments(part: ToolCallPart) -> dict[str, Any]:
+    try:
+        return dict(part.args_as_dict())
+    except ValueError:  # not JSON: the framework answers it
+        return {}
+
+
+def _failed(outcome: Any) -> Fault | None:
+    if isinstance(outcome, _CONTROL + _ASKS_AGAIN):
+        return neutral.CONTROL
+    if isinstance(outcome, _Returned | ToolFailed | ToolFailedError):
+        return neutral.returned_error("tool_failed", str(outcome))
+    return None

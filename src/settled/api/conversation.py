@@ -1,0 +1,235 @@
+"""The run of a conversation that somebody else drives: entered anew when what it was told is lost, and only then.
+
+A framework shows one call at a time, with the history that the model had before it. As long as that history holds
+every answer that this process gave, one entry goes on. An answer that is missing (the process was restored from an
+older state, the model was asked again), or a call that is asked for a second time, starts a new entry, which answers
+from what was done before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from settled.api.bound import BoundCall
+from settled.api.entering import Saga
+from settled.api.run import Run, current_run
+from settled.api.tool import by_model
+from settled.current import current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from settled.api.guard import Guard
+    from settled.api.tool import Tool
+
+    ToolOf = Callable[[str], Tool[Any, Any]]
+
+MOST_CONVERSATIONS = 1000
+"""Conversations of which one process remembers what it told; one that is forgotten is entered anew."""
+
+
+class Asked(Struct, frozen=True):
+    """One call as a framework brings it."""
+
+    run: str = ""
+    """Conversation, thread, session; empty if there is none."""
+    turn: str = ""
+    """The user message that is worked on."""
+    message: str = ""
+    """The model's message that asks for the call; empty if it cannot be told."""
+    places: Sequence[int] = (0,)
+    """Its place in that message; several where calls of one message cannot be told apart."""
+    calls: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    """All calls of that message: tool and arguments."""
+    seen: AbstractSet[str] | None = None
+    """Steps of this turn whose answers the model saw before it asked; ``None`` if the history is not known."""
+
+
+class _Live(Struct, eq=False):
+    """What this process has told in one entry of a run."""
+
+    run: Run
+    turn: str
+    message: str
+    before: AbstractSet[str]
+    """Steps that the history held when the entry began."""
+    given: set[str]
+    """Steps that were asked for."""
+    told: set[str]
+    """Those whose answers were given."""
+    ready: Future[None] | None
+    """Done, and away, once the entry and the calls of the message at work are known to the journal."""
+
+    def goes_on(self, asked: Asked, steps: Sequence[str]) -> bool:
+        """Whether the call belongs to this entry."""
+        if asked.turn != self.turn or self.run.inside is not current.get():
+            return False
+        seen = asked.seen
+        if not steps or seen is None:
+            return True
+        if self.told.issuperset(steps):
+            return False  # whoever asks for it again has lost the answer
+        return asked.message == self.message or self._known(asked.message, seen)
+
+    def _known(self, message: str, seen: AbstractSet[str]) -> bool:
+        """Whether the history holds what was told here, and nothing that was told elsewhere since."""
+        unseen = self.told - seen
+        if unseen and any(step.rpartition("/")[0] != message for step in unseen):
+            return False
+        return not (seen - self.given - self.before)
+
+    def take(self, steps: Sequence[str]) -> str:
+        """Return the step of the call: of calls that cannot be told apart the first that was not asked for."""
+        if not steps:
+            return ""
+        step = steps[0] if len(steps) == 1 else next((each for each in steps if each not in self.given), steps[0])
+        self.given.add(step)
+        return step
+
+
+class _Again(Exception):  # noqa: N818 - no error: whoever waited looks again
+    """The asker that was to enter the run was stopped."""
+
+
+class Conversations:
+    """The conversations of one guard. Thread-safe; sync and async calls may meet in one."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._live: OrderedDict[str, _Live] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def enter(self, asked: Asked, tool_of: ToolOf) -> tuple[Run, str]:
+        """Return the run that the call belongs to, and its step. Raises ``JournalError``."""
+        while True:
+            turn = self._find(asked)
+            if not isinstance(turn, _Turn):
+                return turn
+            try:
+                if turn.before is not None:
+                    turn.before.result()
+                if turn.enters:
+                    turn.live.run.enter_here()
+                if turn.matches():
+                    turn.live.run.reserve(_bound(asked, tool_of))
+            except _Again:
+                self._lost(turn)
+            except BaseException as error:
+                self._lost(turn, error)
+                raise
+            else:
+                return turn.done()
+
+    async def aenter(self, asked: Asked, tool_of: ToolOf) -> tuple[Run, str]:
+        """Like ``enter``, from async code."""
+        while True:
+            turn = self._find(asked)
+            if not isinstance(turn, _Turn):
+                return turn
+            try:
+                if turn.before is not None:
+                    await _result(turn.before)
+                if turn.enters:
+                    await turn.live.run.aenter_here()
+                if turn.matches():
+                    await turn.live.run.areserve(_bound(asked, tool_of))
+            except _Again:
+                self._lost(turn)
+            except BaseException as error:
+                self._lost(turn, error)
+                raise
+            else:
+                return turn.done()
+
+    def told(self, asked: Asked, step: str) -> None:
+        """The call's answer was given to the framework."""
+        live = self._live.get(asked.run)
+        if live is not None and step in live.given:
+            live.told.add(step)
+
+    def _find(self, asked: Asked) -> tuple[Run, str] | _Turn:
+        """Return the run and the step; or what this asker must do before its call may be made."""
+        steps = [_step(asked, place) for place in asked.places] if asked.message else ()
+        with self._lock:
+            live = self._live.get(asked.run)
+            if live is None or not live.goes_on(asked, steps):
+                live = self._live[asked.run] = self._begun(asked)
+                if len(self._live) > MOST_CONVERSATIONS:
+                    self._live.popitem(last=False)
+                return _Turn(asked, live, live.take(steps), live.ready, enters=True)
+            step, known, live.message = live.take(steps), live.message == asked.message, asked.message
+            self._live.move_to_end(asked.run)
+            if len(asked.calls) > 1 and not known:
+                before, live.ready = live.ready, Future()
+                return _Turn(asked, live, step, live.ready, before)
+            return (live.run, step) if live.ready is None else _Turn(asked, live, step, None, live.ready)
+
+    def _begun(self, asked: Asked) -> _Live:
+        seen = asked.seen or frozenset()
+        run = Run(self._guard, asked.run, turn=asked.turn, answered=tuple(seen), within=None, retries=None, saga=Saga())
+        return _Live(run, asked.turn, asked.message, seen, set(), set(), Future())
+
+    def _lost(self, turn: _Turn, error: BaseException | None = None) -> None:
+        """Whoever waits for this asker gets its error, or looks again where it was stopped."""
+        if turn.ready is None:
+            return
+        with self._lock:
+            if self._live.get(turn.asked.run) is turn.live:
+                del self._live[turn.asked.run]
+        turn.ready.set_exception(error if isinstance(error, Exception) else _Again())
+
+
+class _Turn(Struct, frozen=True, eq=False):
+    """What one asker must do before its call may be made."""
+
+    asked: Asked
+    live: _Live
+    step: str
+    ready: Future[None] | None
+    """To be done by this asker, once the journal knows the entry, or the calls of the message."""
+    before: Future[None] | None = None
+    """To be waited for."""
+    enters: bool = False
+
+    def matches(self) -> bool:
+        """Whether all calls of the message are to be matched: where there is something to match them to."""
+        several = self.ready is not None and len(self.asked.calls) > 1
+        return several and bool(self.live.run.memory.earlier)
+
+    def done(self) -> tuple[Run, str]:
+        """Let the others go on."""
+        if self.ready is not None:
+            self.ready.set_result(None)
+            if self.live.ready is self.ready:
+                self.live.ready = None
+        return self.live.run, self.step
+
+
+async def _result(future: Future[None]) -> None:
+    if not future.done():
+        await asyncio.shield(asyncio.wrap_future(future))
+    future.result()
+
+
+def _bound(asked: Asked, tool_of: ToolOf) -> list[BoundCall[Any]]:
+    return [
+        by_model(BoundCall(tool_of(name), kwargs=given), _step(asked, place))
+        for place, (name, given) in enumerate(asked.calls)
+    ]
+
+
+def _step(asked: Asked, place: int) -> str:
+    return f"{asked.message}/{place}"
+
+
+def own_run(guard: Guard) -> Run | None:
+    """Return the run that the calling code has entered by itself, if it is this guard's."""
+    run = current_run.get()
+    return run if run is not None and run.guard is guard else None

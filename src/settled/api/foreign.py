@@ -1,0 +1,208 @@
+"""Tools of an agent framework: how they take arguments is the framework's, how their calls settle is declared here."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from settled.api import making
+from settled.api.options import Checked, read_options
+from settled.api.schema import Arguments, BadArguments, Schema, is_fixed, plain
+from settled.api.tool import AsyncTool
+from settled.core import codec
+from settled.drivers import sync
+from settled.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from settled.api.bound import BoundCall
+    from settled.api.guard import Guard
+    from settled.api.options import EffectName, Options, ToolOptions
+    from settled.api.result import Result
+    from settled.api.tool import Tool
+    from settled.core.model import Fault
+
+invocation: ContextVar[Callable[[dict[str, Any]], Any]] = ContextVar("settled_invocation")
+"""How the framework's own tool is invoked for the call that is being made here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a framework tells of one tool."""
+
+    schema: Mapping[str, Any]
+    """JSON schema of the arguments, as the model sees it."""
+    in_threads: bool = True
+    """It may run in a thread that nothing can cancel."""
+    check: Callable[[dict[str, Any]], Mapping[str, str]] | None = None
+    """Tells what is wrong with the arguments: name -> why. Without it only missing names are seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What a framework's tools give."""
+
+    pack: Callable[[Any], Any]
+    """A result as plain data. Raises ``ValueError`` or ``TypeError`` for one that would not come back the same."""
+    unpack: Callable[[Any], Any]
+    failed: Callable[[Any], Fault | None]
+    """Looks at a returned value or an exception; ``None`` where the framework says nothing of a failure."""
+
+
+class _AnyName(tuple[str, ...]):
+    """The parameters of a tool that was not seen yet: every name may be one."""
+
+    __slots__ = ()
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str)
+
+
+class ForeignSchema(Schema):
+    """The arguments of a framework's tool, known once the tool was seen, and the plain form of its results."""
+
+    def __init__(self, name: str, values: Values) -> None:
+        self.name, self.values = name, values
+        self.call_parameters, self.transaction_parameters, self.parameters = (), (), _AnyName()
+        self.shape: Shape | None = None
+        self.required: tuple[str, ...] = ()
+        self.defaults: dict[str, Any] = {}
+
+    def seen(self, shape: Shape) -> ForeignSchema:
+        """Return the schema with what the framework tells."""
+        known = ForeignSchema(self.name, self.values)
+        properties = shape.schema.get("properties") or {}
+        closed = properties and not shape.schema.get("additionalProperties")
+        known.parameters = tuple(properties) if closed else _AnyName(properties)
+        known.required = tuple(shape.schema.get("required") or ())
+        known.defaults = {name: part["default"] for name, part in properties.items() if "default" in part}
+        known.shape = shape
+        return known
+
+    def json_schema(self) -> dict[str, Any]:
+        """Return the JSON schema that the framework shows to a model."""
+        return dict(self.shape.schema) if self.shape else {"type": "object"}
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
+        """Take the arguments as a model gave them. Raises ``BadArguments``."""
+        if args:
+            raise BadArguments({"arguments": "give them by name"})
+        given = dict(kwargs)
+        wrong = {name: "is missing" for name in self.required if name not in given}
+        if not wrong and self.shape and self.shape.check:
+            wrong = dict(self.shape.check(given))
+        if wrong:
+            raise BadArguments(wrong)
+        if is_fixed(given):
+            return Arguments(given, given, self.defaults, fixed=True)
+        given = copy.deepcopy(given)
+        return Arguments(given, {name: plain(value) for name, value in given.items()}, self.defaults)
+
+    def encode(self, value: object) -> tuple[bytes | None, str]:
+        """Return the encoding of a result and a note; ``None`` if it would not come back the same."""
+        try:
+            return codec.dumps(self.values.pack(value)), ""
+        except Exception as error:  # noqa: BLE001 - bookkeeping must never undo an effect
+            return None, f"the result was not kept: {str(error) or type(error).__name__}"
+
+    def decode(self, data: bytes, note: str = "") -> Any:
+        """Return the result that ``encode`` kept. Raises ``ValueError`` if it cannot be made again."""
+        del note
+        try:
+            return self.values.unpack(codec.loads(data))
+        except (TypeError, LookupError) as error:
+            raise ValueError(f"the record does not fit the framework's types: {type(error).__name__}") from None
+
+    def read_result(self, text: str) -> Any:
+        """Return the result that a person gives as JSON."""
+        self._result = None
+        return super().read_result(text)
+
+
+class ForeignTool(AsyncTool[..., Any]):
+    """A framework's tool under a guard. Made by ``ForeignTools``; sync and async code may both call it."""
+
+    schema: ForeignSchema
+
+    def __init__(self, options: Options, values: Values, *, declared: bool) -> None:
+        name = options.name or ""
+        self.declared = declared
+        super().__init__(_invoke, replace(options, classify=_reader(options, values)), ForeignSchema(name, values))
+        self.__name__ = name
+        self.checked = Checked(self.checked.options, self.schema, is_async=False)
+
+    def see(self, shape: Shape) -> None:
+        """Learn what the framework tells of the tool. Raises ``DeclarationError`` where the options do not fit it."""
+        schema = self.schema.seen(shape)
+        self.checked = Checked(self.checked.options, schema, is_async=not shape.in_threads)
+        self.schema, self.parts = schema, ()
+
+
+def _invoke(**arguments: Any) -> Any:
+    return invocation.get()(arguments)
+
+
+def _reader(options: Options, values: Values) -> Callable[[Any], Fault | None]:
+    own = options.classify
+    if own is None:
+        return values.failed
+    return lambda outcome: own(outcome) or values.failed(outcome)
+
+
+class ForeignTools:
+    """The tools of one framework under one guard.
+
+    Args:
+        guard: that makes their calls.
+        effects: name of a tool -> its effect, or its options (``settled.tool_options(…)``). What is not named counts
+            as an undeclared ``write``.
+        values: what the framework's tools give.
+
+    Raises ``DeclarationError`` for options that cannot work, or that differ from those declared for the same name.
+    """
+
+    def __init__(self, guard: Guard, effects: Mapping[str, EffectName | ToolOptions] | None, values: Values) -> None:
+        self.guard, self._values = guard, values
+        self._lock = threading.Lock()
+        for name, said in (effects or {}).items():
+            given = {"effect": said} if isinstance(said, str) else dict(said)
+            self._add(read_options({**given, "name": name}), declared=True)
+
+    def of(self, name: str, shape: Callable[[], Shape] | None = None) -> Tool[Any, Any]:
+        """Return the tool of that name; ``shape`` tells what is known of it, and is called once."""
+        tool = self.guard.tools.get(name)
+        if tool is None:
+            with self._lock:
+                tool = self.guard.tools.get(name) or self._add(read_options({"name": name}), declared=False)
+        if shape is not None and isinstance(tool, ForeignTool) and tool.schema.shape is None:
+            tool.see(shape())
+        return tool
+
+    def _add(self, options: Options, *, declared: bool) -> ForeignTool:
+        tool, there = ForeignTool(options, self._values, declared=declared), self.guard.tools.get(options.name or "")
+        if isinstance(there, ForeignTool):
+            if _same(there, tool):
+                return there
+            if there.declared:
+                raise DeclarationError(f"{tool.name} is declared twice under this guard, with other options")
+            del self.guard.tools[tool.name]
+        return self.guard.add(tool)
+
+
+def _same(one: ForeignTool, other: ForeignTool) -> bool:
+    plain_options = [replace(tool.checked.options, classify=None) for tool in (one, other)]
+    return plain_options[0] == plain_options[1]
+
+
+def make_here(guard: Guard, bound: BoundCall[Any]) -> Result[Any]:
+    """Make a call from plain code, in the calling thread."""
+    if not isinstance(bound.tool, ForeignTool):
+        return guard.make(bound)
+    prepared = making.prepare(guard, bound)
+    if not isinstance(prepared, making.Prepared):
+        return prepared
+    return making.finish(guard, prepared, sync.make(prepared.life, prepared.binding, guard.floor))

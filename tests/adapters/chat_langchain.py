@@ -1,0 +1,95 @@
+"""A scripted conversation of a LangChain agent, or of a hand-built graph."""
+
+import asyncio
+
+from langchain.agents import create_agent
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
+
+from settled.adapters.langchain import Guarded, wrap
+from tests.adapters.script import Answer, Call
+
+ROOT = {"configurable": {"thread_id": "t1"}}
+
+
+class Scripted(GenericFakeChatModel):
+    script: object = None
+    messages: object = iter(())
+
+    def bind_tools(self, tools, **_):
+        return self
+
+    def _generate(self, messages, *_, **__):
+        said = self.script.reply(neutral(messages))
+        if isinstance(said, str):
+            message = AIMessage(said)
+        else:
+            message = AIMessage("", tool_calls=[{"name": c.tool, "args": c.arguments, "id": c.id} for c in said])
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def neutral(messages):
+    found = []
+    for message in messages:
+        if isinstance(message, HumanMessage):
+            found.append(message.content)
+        elif isinstance(message, AIMessage):
+            found.append([Call(c["name"], c["args"], c["id"]) for c in message.tool_calls] or message.content)
+        elif isinstance(message, ToolMessage):
+            found.append(Answer(message.tool_call_id, message.content))
+    return found
+
+
+def hand_built(script, tools, hooks, saver):
+    graph = StateGraph(MessagesState)
+    model = Scripted(script=script)
+    graph.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
+    graph.add_node("tools", ToolNode(tools, handle_tool_errors=False, **hooks))
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges("model", tools_condition)
+    graph.add_edge("tools", "model")
+    return graph.compile(checkpointer=saver)
+
+
+class Chat:
+    """A conversation over a file of checkpoints: an agent or a hand-built graph, from sync or async code."""
+
+    def __init__(self, home, tools, script, *, kind, guard, effects, middleware=()):
+        self.home, self.guard, self.kind, self.tools = home, guard, kind, tools
+        self.script = script
+        self.effects, self.before = effects, list(middleware)
+
+    def _agent(self, saver):
+        if self.kind == "ToolNode":
+            return hand_built(self.script, self.tools, wrap(self.guard, self.effects) if self.guard else {}, saver)
+        own = [Guarded(self.guard, self.effects)] if self.guard else []
+        return create_agent(Scripted(script=self.script), self.tools, middleware=self.before + own, checkpointer=saver)
+
+    def forget(self):
+        """The store is lost."""
+        (self.home / "threads.db").unlink(missing_ok=True)
+
+    async def say(self, text):
+        return await self.invoke({"messages": [("user", text)]})
+
+    async def go_on(self):
+        return await self.invoke(None)
+
+    async def start_again(self, text):
+        """What an application does when its process comes up again."""
+        async with AsyncSqliteSaver.from_conn_string(str(self.home / "threads.db")) as saver:
+            waits = bool((await self._agent(saver).aget_state(ROOT)).next)
+        return await (self.go_on() if waits else self.say(text))
+
+    async def invoke(self, given, config=ROOT):
+        path = str(self.home / "threads.db")
+        if self.kind == "invoke":
+            with SqliteSaver.from_conn_string(path) as saver:
+                return await asyncio.to_thread(self._agent(saver).invoke, given, config, durability="sync")
+        async with AsyncSqliteSaver.from_conn_string(path) as saver:
+            return await self._agent(saver).ainvoke(given, config, durability="sync")

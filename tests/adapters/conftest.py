@@ -1,0 +1,22 @@
+"""The adapters' tests run where their framework is installed (`dev.py adapters`), and are not looked at elsewhere."""
+
+from importlib.util import find_spec
+
+import pytest
+
+pytest.register_assert_rewrite("tests.adapters.contract", "tests.adapters.script")
+
+from tests.adapters.contract import Outbox  # noqa: E402 - its asserts are to be rewritten first
+
+NEEDS = {"test_langchain.py": "langchain", "test_pydantic_ai.py": "pydantic_ai", "test_openai_agents.py": "agents"}
+collect_ignore = [name for name, framework in NEEDS.items() if find_spec(framework) is None]
+
+
+@pytest.fixture
+def outbox():
+    return Outbox()
+
+
+@pytest.fixture(params=["def", "async def"])
+def tools(request, outbox):
+    return outbox.tools(is_async=request.param == "async def")
