@@ -23,6 +23,12 @@ LONGEST = 60
 MAILS = [to for message in WANTED for to in message]
 
 
+def example(name: str) -> str:
+    """Run an example; return the last line that it prints."""
+    command = [sys.executable, str(EXAMPLES / f"{name}.py")]
+    return subprocess.run(command, timeout=LONGEST, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
+
+
 def round_of(framework: str, home: Path, deaths: list[str], *, guarded: bool) -> tuple[int, Counter[str]]:
     """Play one conversation to its end; return its kills, and what was sent."""
     for to in deaths:

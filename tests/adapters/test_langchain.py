@@ -18,7 +18,7 @@ import settled
 from settled.adapters.langchain import Guarded
 from tests.adapters.chat_langchain import ROOT, Chat, Scripted
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
-from tests.adapters.kills import EXAMPLES, round_of
+from tests.adapters.kills import example, round_of
 from tests.adapters.script import Call, ModelDown, Script
 
 
@@ -313,7 +313,4 @@ def test_a_kill_after_the_effect_doubles_nothing(tmp_path, guarded):
 
 
 def test_the_example_pays_once():
-    ran = subprocess.run(
-        [sys.executable, EXAMPLES / "langgraph_refund.py"], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert ran.stdout.splitlines()[-1] == "paid back: ['7 40']"
+    assert example("langgraph_refund") == "paid back: ['7 40']"

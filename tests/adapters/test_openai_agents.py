@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import subprocess
 import sys
 
 import pytest
@@ -20,7 +19,7 @@ import settled
 from settled.adapters.openai_agents import guarded
 from tests.adapters.chat_openai_agents import Chat, Scripted
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
-from tests.adapters.kills import EXAMPLES, round_of
+from tests.adapters.kills import example, round_of
 from tests.adapters.script import Call, ModelDown, Script
 
 
@@ -259,7 +258,4 @@ def test_a_kill_after_the_effect_doubles_nothing(tmp_path, guarded):
 
 
 def test_the_example_pays_once():
-    ran = subprocess.run(
-        [sys.executable, EXAMPLES / "openai_agents_refund.py"], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert ran.stdout.splitlines()[-1] == "paid back: ['7 40']"
+    assert example("openai_agents_refund") == "paid back: ['7 40']"
