@@ -171,7 +171,8 @@ def pins(arguments):
             pin(uv, name, SOURCES[name] if name in SETS else APART[name], arguments)
         for name in sorted(FRAMEWORKS):
             pin(uv, name, FRAMEWORKS[name], arguments)
-            pin(uv, name + LOWEST, FRAMEWORKS[name], arguments + ["--resolution=lowest-direct"])
+            lowest = ["--resolution=lowest-direct", "--constraint=" + pinned("demo")]  # the rest as everywhere
+            pin(uv, name + LOWEST, FRAMEWORKS[name], arguments + lowest)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0
