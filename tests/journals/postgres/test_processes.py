@@ -295,3 +295,25 @@ def test_a_result_of_5_megabytes_and_texts_that_postgresql_does_not_take(open_jo
     nan = End(begun(journal, make_ask()).operation_id, 1, 1, None, b"1", reason="NaN", park=float("nan"))
     assert journal.perform(nan).result == b"1"
     assert journal.verify().ok
+
+
+def test_a_batch_waits_for_the_server_twice(open_journal, monkeypatch):
+    """Once for all that it looks up, once for its commit: claims outside of runs, each with look-ups of its own."""
+    journal, waits = open_journal(), []
+    sync = Line._sync
+    monkeypatch.setattr(Line, "_sync", lambda self: (waits.append(self), sync(self))[1])
+    asks = [make_ask(kind=KeyKind.RANDOM, identity="same", fingerprint=f"1:{i}") for i in range(16)]
+
+    async def at_once(transitions):
+        assert journal._commit.hold(5)
+        tasks = [asyncio.create_task(journal.aperform(transition)) for transition in transitions]
+        await asyncio.sleep(0)
+        waits.clear()
+        journal._commit.let_go()
+        return await asyncio.gather(*tasks)
+
+    replies = asyncio.run(at_once([Claim(replace(ask, identity=f"{i}")) for i, ask in enumerate(asks)]))
+    assert all(isinstance(reply, Begun) for reply in replies)
+    assert len(waits) == 2
+    asyncio.run(at_once([End(reply.call.operation_id, 1, 1, None, b"1") for reply in replies]))
+    assert len(waits) == 2

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from settled.core.runs import scope_of_run
 from settled.core.states import State
-from settled.journals.books import BY_ID, BY_KEY, BY_STEP, LAST_N, TableBooks, adrift, log_values, read_call
+from settled.journals.books import (
+    BY_ID,
+    BY_KEY,
+    BY_STEP,
+    LAST_N,
+    OWED,
+    UNSETTLED_ALIKE,
+    TableBooks,
+    adrift,
+    log_values,
+    read_call,
+)
 from settled.journals.postgres.locks import channel_of, number_of, waiting_for
 from settled.journals.postgres.statements import INSERT, PREFETCH, PROLONG, TRY_LOCK, UPDATE
 from settled.journals.postgres.trouble import Conflict
@@ -110,7 +121,7 @@ class PostgresBooks(TableBooks):
 
     def prefetch(self, hints: Hints) -> None:
         """Ask for what will be looked up."""
-        ids, keys = list(hints.ids), list(hints.keys)
+        ids, keys = list(hints.ids), [*hints.keys, *hints.random_keys]
         if ids or keys:
             self._fetching = self.line.send(PREFETCH, (ids, keys)), ids, keys
         for statement, values in hints.look_ups:
@@ -118,15 +129,28 @@ class PostgresBooks(TableBooks):
 
     def _changes(self, call: Call) -> None:
         """Forget what was sent ahead and does not yet know this change of a call."""
+        self._foreseen.pop((UNSETTLED_ALIKE, (call.tool, call.scope, call.tenant, call.identity)), None)
+        if not call.scope:
+            return
         about = [
             (statement, values)
             for statement, values in self._foreseen
-            if statement not in (RUN, BY_STEP)
+            if statement not in (RUN, BY_STEP, OWED, UNSETTLED_ALIKE)
             and values[0] == call.scope
             and not (statement == LAST_N and values[3] != call.identity)
         ]
         for look_up in about:
             del self._foreseen[look_up]
+
+    def put_owed(self, call: Call) -> None:
+        """Owe the outcome of a call to whoever asks for a like one; harmless when repeated."""
+        self._foreseen.pop((OWED, (call.tenant, call.tool, call.fingerprint)), None)
+        super().put_owed(call)
+
+    def drop_owed(self, call: Call) -> None:
+        """Owe it no longer."""
+        self._foreseen.pop((OWED, (call.tenant, call.tool, call.fingerprint)), None)
+        super().drop_owed(call)
 
     def _fetch(self) -> None:
         if self._fetching is None:

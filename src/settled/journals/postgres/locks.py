@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from settled.core.match import HARMLESS
 from settled.core.model import KeyKind
 from settled.core.runs import scope_of_run
-from settled.journals.books import ALIKE, BY_STEP, LAST_N, MADE
+from settled.journals.books import ALIKE, BY_STEP, LAST_N, MADE, OWED, UNSETTLED_ALIKE
 from settled.journals.runs import RUN
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class Hints:
 
     ids: dict[str, None] = field(default_factory=dict)
     keys: dict[str, None] = field(default_factory=dict)
+    random_keys: dict[str, None] = field(default_factory=dict)
+    """Keys that nobody else can bring: looked up all the same, and locked by nobody."""
     scopes: set[str] = field(default_factory=set)
     """Scopes whose calls, steps and runs are looked through."""
     look_ups: dict[tuple[str, tuple[Any, ...]], None] = field(default_factory=dict)
@@ -84,12 +87,15 @@ def _note_ask(ask: Ask, hints: Hints) -> None:
     around = ask.scope.removeprefix("call:") if ask.scope.startswith("call:") else ""
     open_ones = list(entry.open)[:50] if entry else ()
     hints.ids.update(dict.fromkeys(filter(None, (ask.operation_id, ask.told, waited, around, *open_ones))))
-    if ask.key and ask.kind is not KeyKind.RANDOM:
-        hints.keys[ask.key] = None
+    if ask.key:
+        (hints.random_keys if ask.kind is KeyKind.RANDOM else hints.keys)[ask.key] = None
     if ask.run_id:
         _note_run(ask.tenant, ask.run_id, hints)
     if ask.scope:
         _note_scope(ask, ask.scope, hints)
+    elif ask.kind is KeyKind.RANDOM and ask.while_unknown not in ("allow", "any") and ask.terms.effect not in HARMLESS:
+        hints.look_ups[UNSETTLED_ALIKE, (ask.tool, ask.scope, ask.tenant, ask.identity)] = None
+        hints.look_ups[OWED, (ask.tenant, ask.tool, ask.fingerprint)] = None
 
 
 def _note_run(tenant: str, run_id: str, hints: Hints) -> None:
