@@ -1,5 +1,6 @@
-"""The soak: ``python -m tests.outage [sqlite|postgres] [kills]``. 6 processes, 400 keys, at least 100 SIGKILLs.
+"""The soak: ``python -m tests.outage [sqlite|postgres|valkey|redis] [kills]``.
 
+6 processes, 400 keys, at least 100 SIGKILLs.
 At most one effect per key; every call in doubt is unknown, and each that is unknown was a killed process's.
 """
 
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from tests.outage.harness import Load, judge
 from tests.servers.postgres import PostgresServer
+from tests.servers.redis import KINDS, RedisServer
 
 
 def soak(url, folder, kills):
@@ -29,14 +31,16 @@ def soak(url, folder, kills):
 def main(which, kills):
     """Soak the journals that are named."""
     problems = []
-    with tempfile.TemporaryDirectory() as home, PostgresServer() as server:
+    with tempfile.TemporaryDirectory() as home:
         for name in which:
             folder = Path(home) / name
             folder.mkdir()
-            address = f"sqlite:///{folder}/agent.db?busy_timeout=5"
-            url = address if name == "sqlite" else server.url(spill=folder / "spill", patience=5)
             print(f"{name}: ", end="", flush=True)
-            problems += soak(url, folder, kills)
+            if name == "sqlite":
+                problems += soak(f"sqlite:///{folder}/agent.db?busy_timeout=5", folder, kills)
+                continue
+            with PostgresServer() if name == "postgres" else RedisServer(name) as server:
+                problems += soak(server.url(spill=folder / "spill", patience=5), folder, kills)
     for problem in problems:
         print(problem)
     return bool(problems)
@@ -44,4 +48,6 @@ def main(which, kills):
 
 if __name__ == "__main__":
     names = [word for word in sys.argv[1:] if not word.isdigit()]
-    sys.exit(main(names or ["sqlite", "postgres"], next((int(word) for word in sys.argv[1:] if word.isdigit()), 100)))
+    sys.exit(
+        main(names or ["sqlite", "postgres", *KINDS], next((int(word) for word in sys.argv[1:] if word.isdigit()), 100))
+    )

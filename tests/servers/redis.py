@@ -61,6 +61,10 @@ class RedisServer:
         return self._process.pid
 
     @property
+    def exited(self):
+        return self._process.poll() is not None
+
+    @property
     def socket(self):
         return self._folder / "server.sock"
 

@@ -57,7 +57,7 @@ class Identity:
         last, seen = (int(each) for each in lost)
         what = f"ends at commit {last}, and commit {seen} was seen of it: what was done since is not in it"
         if not self.accept_loss:
-            raise self._other(what)
+            raise self._other(f"{what} (accept_loss=True lets it go on without)")
         if (what,) != self._told:
             _LOG.warning("the journal %s %s; accept_loss=True lets it go on", self.address.shown, what)
             self._told = (what,)
