@@ -19,7 +19,7 @@ import settled
 from settled import transports
 from settled.core.model import Evidence, Phase
 from tests.servers.proxy import Proxy
-from tests.servers.valkey import ValkeyServer
+from tests.servers.redis import RedisServer
 
 INSERT = "INSERT INTO sent VALUES (%s)"
 
@@ -273,19 +273,19 @@ def test_the_journals_own_connections_are_not_taken_down(table, postgres, tmp_pa
 
 @pytest.fixture(scope="module")
 def server():
-    with ValkeyServer() as server:
+    with RedisServer() as server:
         yield server
 
 
 @pytest.fixture
 def valkey(server):
-    with server.connect() as client:
+    with server.client() as client:
         client.flushall()
     return server
 
 
 def value(server):
-    with server.connect() as client:
+    with server.client() as client:
         return int(client.get("x") or 0)
 
 
@@ -377,19 +377,19 @@ def test_a_connection_that_broke_before_the_command_is_made_anew_or_not(valkey, 
 
 
 def test_what_the_server_answers_is_known(valkey, guard, hooked):
-    with valkey.connect() as client:
+    with valkey.client() as client:
         client.set("word", "a")
 
     def refused():
-        with valkey.connect() as client:
+        with valkey.client() as client:
             client.incr("word")
 
     def in_a_pipeline():
-        with valkey.connect() as client, client.pipeline(transaction=False) as pipe:
+        with valkey.client() as client, client.pipeline(transaction=False) as pipe:
             pipe.incr("x").incr("word").execute()
 
     def aborted():
-        with valkey.connect() as client, client.pipeline() as pipe:
+        with valkey.client() as client, client.pipeline() as pipe:
             pipe.watch("x")
             client.execute_command("INCR", "x")
             pipe.multi()
@@ -406,7 +406,7 @@ def test_what_the_server_answers_is_known(valkey, guard, hooked):
 
 
 def test_one_client_can_be_watched_alone(valkey, guard):
-    with valkey.connect() as client, valkey.connect() as other:
+    with valkey.client() as client, valkey.client() as other:
         transports.redis.install(client)
 
         def act():
