@@ -1,6 +1,7 @@
 """settled: every tool call an agent makes ends settled."""
 
 from settled.api.bound import BoundCall, PendingCall
+from settled.api.giving_way import Skip
 from settled.api.guard import Guard, tool
 from settled.api.options import ToolOptions, tool_options
 from settled.api.result import Result
@@ -75,6 +76,7 @@ __all__ = [
     "RunInProgress",
     "RunUndone",
     "SettledError",
+    "Skip",
     "Tool",
     "ToolOptions",
     "Transaction",

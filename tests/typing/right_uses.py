@@ -61,3 +61,34 @@ async def in_async_code() -> None:
 
 with guard.run("r", turn="m", answered=["s"]) as entered:
     assert_type(entered.entry, int)
+
+
+def is_known(order: str, amount: int) -> bool:
+    """A precheck, or a rule for leave."""
+    return bool(order) and amount > 0
+
+
+def undo(call: settled.Call, result: int) -> dict[str, Any]:
+    """What a compensation is called with."""
+    return {"order": call.arguments["order"], "amount": result}
+
+
+@guard.tool(effect="write", approve={"amount": 5}, approvers=2, irreversible=True, precheck=is_known)
+def wire(order: str, amount: int) -> None:
+    """What needs leave, and cannot be undone."""
+
+
+@guard.tool(effect="write", compensate=pay, undo=undo, fallback=[wire, settled.Skip("later")], approve=is_known)
+def order_it(order: str, amount: int) -> int:
+    """What can be undone."""
+    return len(order) + amount
+
+
+with guard.run("trip", on_error="compensate", tools=["order_it"], wait=1.0, take_over=True, undo_within=5.0) as trip:
+    trip.state["days"] = [1, 2]
+    assert_type(trip.save(), bool)
+    assert_type(trip.saved_state, dict[str, Any])
+    assert_type(trip.status, str)
+    assert_type(guard.approve("op", by="eva"), settled.Result[Any])
+    assert_type(guard.refuse("op", by="eva", reason="no"), settled.Result[Any])
+    guard.resolve("op", "undone", by="ann", reason="by hand")

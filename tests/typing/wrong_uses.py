@@ -26,3 +26,6 @@ guard.tool(efect="write")  # type: ignore[call-overload] # pyright: ignore[repor
 guard.run(42)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 settled.RetryBudget(total="many")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 guard.resolve("op", "perhaps", by="ann", reason="guess")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+guard.run("r", on_error="undo")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+guard.refuse("op", by="ann")  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+guard.tool(irreversible="yes")  # type: ignore[call-overload] # pyright: ignore[reportArgumentType]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, overload
 
-from settled.api import care, deciding, making
+from settled.api import care, deciding, fallbacks, making
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
@@ -195,11 +195,12 @@ class Guard:
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
-        return making.finish(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
+        result = making.finish(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
+        return fallbacks.instead(self, prepared, result) if bound.tool.fallbacks else result
 
     def value_of(self, bound: BoundCall[T]) -> T:
         """Make a bound call from plain code; return its value or raise."""
-        if bound.tool.is_async:
+        if bound.tool.is_async or bound.tool.fallbacks:
             return self.make(bound).unwrap()
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
@@ -209,6 +210,8 @@ class Guard:
 
     async def avalue_of(self, bound: BoundCall[T]) -> T:
         """Make a bound call from async code; return its value or raise."""
+        if bound.tool.fallbacks:
+            return (await self.amake(bound)).unwrap()
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return cast("T", prepared.unwrap())
@@ -221,8 +224,8 @@ class Guard:
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
-        answer = await aio.make(prepared.life, prepared.binding, self.floor)
-        return making.finish(self, prepared, answer)
+        result = making.finish(self, prepared, await aio.make(prepared.life, prepared.binding, self.floor))
+        return await fallbacks.ainstead(self, prepared, result) if bound.tool.fallbacks else result
 
     def ask_of(self, bound: BoundCall[Any]) -> Ask | None:
         """Return what a bound call would ask of the journal."""

@@ -27,7 +27,7 @@ from settled.errors import DeclarationError, JournalError
 from settled.transaction import lent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from settled.api.bound import BoundCall
     from settled.api.guard import Guard
@@ -44,6 +44,8 @@ class Prepared(Struct, frozen=True):
     bound: BoundCall[Any]
     life: Life
     binding: Binding
+    arguments: Mapping[str, Any] = {}
+    """As the function takes them, where something else may be called with them."""
 
 
 def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
@@ -68,7 +70,7 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
     life = Life(ask, tool.checked.policy, limits, guard.floor.now(), budget=budget, clean=binding.clean)
     if place.run is not None:
         life.state = place.run.state
-    return Prepared(bound, life, binding)
+    return Prepared(bound, life, binding, arguments.given)
 
 
 _INSIDE = "it would be put on record while the transaction around it may yet be rolled back; call it before or after"

@@ -70,6 +70,7 @@ class Options:
     approve: bool | Mapping[str, float] | Callable[..., object] | None = None
     approvers: int = 1
     approve_within: float = 24 * 3600.0
+    fallback: Any = None
 
 
 class ToolOptions(TypedDict, total=False):
@@ -136,6 +137,9 @@ class ToolOptions(TypedDict, total=False):
         approvers: how many different persons must agree: 2 for four eyes.
         approve_within: seconds that persons have to decide, and the program then has to make the call; after that it
             asks anew. 24 h by default.
+        fallback: what is done instead once it is proved that nothing was: a tool (or its name) with arguments of the
+            same names, ``settled.Skip(value)``, or several of them in their order. The call itself is then given up
+            for good. Never entered from doubt, nor on a person's word alone.
     """
 
     name: str | None
@@ -173,6 +177,7 @@ class ToolOptions(TypedDict, total=False):
     approve: bool | Mapping[str, float] | Callable[..., object] | None
     approvers: int
     approve_within: float
+    fallback: Any
 
 
 def _is_number(value: object) -> bool:

@@ -57,6 +57,8 @@ class Result(Generic[T_co]):
         fields: argument -> what is wrong with it.
         next: ``done``, ``fix_arguments``, ``wait``, ``ask_again``, ``ask_human``, ``repair_prompt``, ``give_up``.
         attempts: attempts on record, of all owners.
+        fallback: the tool that was called in its place, since it is proved that nothing was done; ``skip``: none was,
+            and ``value`` is what its declaration gives instead, while the status tells what became of the call.
 
     ``unwrap`` and plain calls raise: ``CallFailed``, ``CallNotDone``, ``CallPartial``, ``CallUnknown``,
     ``CallInProgress``, ``CallConflict``, ``InvalidArguments``, ``CallRejected``, ``CallRefused``; all are
@@ -81,6 +83,7 @@ class Result(Generic[T_co]):
     fields: dict[str, str] = field(default_factory=dict)
     next: Next = "done"
     attempts: int = 0
+    fallback: str = ""
 
     @property
     def ok(self) -> bool:
@@ -89,7 +92,7 @@ class Result(Generic[T_co]):
 
     def unwrap(self) -> T_co:
         """Return the value, or raise the ``CallError`` that fits the status."""
-        if self.ok and self.value_available:
+        if self.value_available and (self.ok or self.fallback == "skip"):
             return self.value  # type: ignore[return-value]  # None is a value of T when the tool returns None
         raise _ERRORS.get(self.status, errors.CallError)(self) if not self.ok else errors.ResultUnavailable(self)
 

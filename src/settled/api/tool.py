@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from msgspec.structs import replace as changed
 
 from settled.api.bound import BoundCall, CallOptions, PendingCall
+from settled.api.giving_way import chain_of, check_fallback
 from settled.api.options import Checked, Options, read_options
 from settled.api.schema import Schema
 from settled.errors import DeclarationError
@@ -34,6 +35,8 @@ class Tool(Generic[P, T]):
         self.name = options.name or getattr(function, "__name__", "") or type(function).__name__
         self.schema = schema or Schema(function, self.name)
         self.checked = Checked(options, self.schema, is_async=self.is_async)
+        self.fallbacks = chain_of(options.fallback)
+        check_fallback(self, self.fallbacks)
         self.guard: Guard | None = None
         self.parts: tuple[Any, ...] = ()
         """What the bindings of all its calls have in common, once the first was made."""

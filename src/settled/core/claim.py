@@ -20,6 +20,7 @@ from settled.core.ask import (
     WouldRun,
 )
 from settled.core.call import Call, evolve, opened
+from settled.core.fallback import FELL_BACK
 from settled.core.keys import scoped_key
 from settled.core.leave import ask_for, asked_anew, given, use
 from settled.core.match import Match, find, reserve
@@ -45,6 +46,8 @@ class Claim(Struct, frozen=True):
     """The claim that the asker has waited for: it shares that series' answer."""
     repeat: bool = False
     """Settling was tried: a tool that may be repeated may now run again."""
+    forgo: bool = False
+    """With ``begin`` false: where nothing is on record, record that the call is given up, without an attempt."""
     pinned: str = ""
     """This asker was matched to this call before: ask about that one."""
 
@@ -137,7 +140,7 @@ class Claim(Struct, frozen=True):
 
     def _new(self, books: Books, now: Moment) -> ClaimReply:
         if not self.begin:
-            return WouldRun()
+            return self._forgone(books, now) if self.forgo else WouldRun()
         unsettled = _unsettled(books, self.ask)
         if unsettled is not None:
             return unsettled
@@ -147,6 +150,12 @@ class Claim(Struct, frozen=True):
         call, row = evolve(bare, Event.CLAIM, now, detail=self.ask.tool, attempts=opened(bare, bare.owner, 1, now))
         books.put(call, row)
         return Begun(call)
+
+    def _forgone(self, books: Books, now: Moment) -> ClaimReply:
+        bare = self._draft(books, now)
+        call, row = evolve(bare, Event.FAIL, now, detail=FELL_BACK, reason=FELL_BACK, decided="answer")
+        books.put(call, row)
+        return Stands(call)
 
     def _draft(self, books: Books, now: Moment) -> Call:
         ask, entry = self.ask, self.ask.entry

@@ -49,6 +49,10 @@ class RedisRuns(ABC):
     def calls(self, start: bytes) -> list[Call]:
         """Return the calls with a prefix, in the order of their creation."""
 
+    @abstractmethod
+    def by_id(self, operation_id: str) -> Call | None:
+        """Return the call with this operation id."""
+
     def run(self, tenant: str, run_id: str) -> RunRecord | None:
         """Return the record of a run."""
         found = self.row(name("run", tenant, run_id))
@@ -80,12 +84,22 @@ class RedisRuns(ABC):
         """Return the calls made in a scope, in the order in which they were begun."""
         if not scope:
             return []
-        calls = self.calls(prefix("in", scope))
+        came = [self.by_id(operation_id) for _, operation_id in self.members(prefix("moved to", scope))]
+        here = {call.operation_id: call for call in (*self.calls(prefix("in", scope)), *came) if call is not None}
+        moved = {op: self.row(name("moved", op)) for op in here}
+        calls = [call for op, call in here.items() if moved[op] is None or moved[op] == raw(scope)]
         rows = []
         for place, intent in self.members(prefix("intents", scope)):
             attempt, _, operation_id = intent.partition(":")
             rows.append((operation_id, int(attempt), int(place)))
         return first_intents(rows, calls)
+
+    def put_moved(self, call: Call, scope: str) -> None:
+        """Note that a call of another scope, which was not done there, was begun anew in this one."""
+        operation_id = raw(call.operation_id)
+        self.enter(prefix("moved to", scope), operation_id)
+        self.enter(prefix("intents", scope), raw(f"{len(call.attempts)}:{call.operation_id}"))
+        self.set_row(name("moved", call.operation_id), raw(scope))
 
     def in_doubt(self, scope: str) -> Sequence[Call]:
         """Return the calls of a scope, of whatever tool, whose outcome is open."""

@@ -1,0 +1,119 @@
+"""What is done in a tool's place when it is proved that it did nothing: another tool, or nothing with a value."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from settled.api import making
+from settled.api.bound import BoundCall, CallOptions
+from settled.api.giving_way import Skip, check_arguments
+from settled.core.answer import from_record
+from settled.core.ask import Stands, WouldRun
+from settled.core.claim import Claim
+from settled.core.fallback import GiveWay
+from settled.core.model import Effect, KeyKind
+from settled.core.states import State
+from settled.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from settled.api.guard import Guard
+    from settled.api.making import Prepared
+    from settled.api.result import Result
+    from settled.api.tool import Tool
+
+    Steps = Generator[Any, Any, Result[Any]]
+    """Yields a transition to perform or a bound call to make; is sent what came of it."""
+
+
+def may_give_way(result: Result[Any]) -> bool:
+    """Whether it is proved, and not only said by a person, that nothing was done."""
+    if result.asserted or result.disputed:
+        return False
+    return result.status in ("failed", "not_done") or (result.status == "rejected" and result.reason == "breaker_open")
+
+
+def follow(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps:
+    """Go down the chain until something else is done, or is in doubt; the primary's own result if nothing is."""
+    if not may_give_way(primary):
+        return primary
+    given = yield from _give_way(guard, prepared, primary)
+    if given is not None:
+        return given
+    bound, tried = prepared.bound, []
+    for step in bound.tool.fallbacks:
+        if isinstance(step, Skip):
+            return replace(
+                primary, value=step.value, value_available=True, fallback="skip", message=_said(primary, step)
+            )
+        other = _tool(guard, bound.tool, step)
+        result: Result[Any] = yield _instead(other, prepared)
+        if not may_give_way(result):
+            return replace(result, fallback=other.name)
+        if result.operation_id:
+            yield GiveWay(result.operation_id)
+        tried.append(other.name)
+    return replace(primary, message=f"{primary.message}; {', '.join(tried)} did nothing either", fallback="")
+
+
+def _give_way(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Generator[Any, Any, Result[Any] | None]:
+    """Put on record that the primary is given up, so that no later entry makes it too."""
+    tool, ask = prepared.bound.tool, prepared.life.ask
+    if primary.operation_id:
+        call = yield GiveWay(primary.operation_id)
+    elif ask is None or ask.kind is KeyKind.RANDOM or tool.checked.effect is Effect.READ:
+        return None  # nobody asks for it again: the next ask is a new intention
+    else:
+        reply = yield Claim(ask, begin=False, forgo=True)
+        if not isinstance(reply, Stands):
+            return primary if isinstance(reply, WouldRun) else replace(primary, retryable=True)
+        call = reply.call
+    if call is None or call.state is State.FAILED:
+        return None
+    return making.to_result(guard, tool, from_record(call), prepared.life)
+
+
+def _tool(guard: Guard, tool: Tool[Any, Any], step: Any) -> Tool[Any, Any]:
+    found = guard.tools.get(step if isinstance(step, str) else step.name)
+    if found is None:
+        raise DeclarationError(f"{tool.name} falls back on {step!r}, which this guard has not: guard.add it")
+    check_arguments(tool, found)
+    return found
+
+
+def _instead(other: Tool[Any, Any], prepared: Prepared) -> BoundCall[Any]:
+    given = prepared.arguments
+    arguments = {name: given[name] for name in other.schema.parameters if name in given}
+    options = prepared.bound.options
+    return BoundCall(other, kwargs=arguments, options=CallOptions(wait=options.wait, within=options.within))
+
+
+def _said(primary: Result[Any], step: Skip) -> str:
+    return f"{primary.message}; it was skipped" + (f": {step.why}" if step.why else "")
+
+
+def instead(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Result[Any]:
+    """Go down a tool's chain of fallbacks, from plain code."""
+    steps, answer = follow(guard, prepared, primary), None
+    while True:
+        try:
+            wanted = steps.send(answer)
+        except StopIteration as stop:
+            result: Result[Any] = stop.value
+            return result
+        answer = guard.make(wanted) if isinstance(wanted, BoundCall) else guard.journal.perform(wanted)
+
+
+async def ainstead(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Result[Any]:
+    """Go down a tool's chain of fallbacks, from async code."""
+    steps, answer = follow(guard, prepared, primary), None
+    while True:
+        try:
+            wanted = steps.send(answer)
+        except StopIteration as stop:
+            result: Result[Any] = stop.value
+            return result
+        is_call = isinstance(wanted, BoundCall)
+        answer = await (guard.amake(wanted) if is_call else guard.journal.aperform(wanted))
