@@ -70,7 +70,7 @@ def _pattern_of(path: str) -> str:
 
 
 def _of_text(text: str) -> str:
-    text = _QUOTED.sub("#", _ADDRESS.sub("#", text))
+    text = _ADDRESS.sub("#", _QUOTED.sub("#", text))  # an address may stand in quotes, and would end them
     text = _without_braces(text)
     text = _WORD.sub(_generalised, _PATH.sub("#", text))
     text = _SEVERAL.sub("#", _EMPTY_LIST.sub("#", text))
