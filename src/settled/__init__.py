@@ -2,11 +2,11 @@
 
 from settled.api.bound import BoundCall, PendingCall
 from settled.api.giving_way import Skip
-from settled.api.guard import Guard, tool
+from settled.api.guard import Guard
 from settled.api.options import ToolOptions, tool_options
 from settled.api.result import Result
 from settled.api.run import Run
-from settled.api.tool import Tool
+from settled.api.tool import Tool, tool
 from settled.api.worker import Worker
 from settled.core.backoff import Backoff
 from settled.core.budget import RetryBudget

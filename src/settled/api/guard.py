@@ -15,7 +15,7 @@ from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
 from settled.api.entering import Saga
-from settled.api.opening import MemorySpill, open_journal, refusal
+from settled.api.opening import opened, refusal
 from settled.api.recent import Recent
 from settled.api.result import Result
 from settled.api.run import Run, current_run, in_loop
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from settled.core.ask import Ask
     from settled.core.settling import Verdict
     from settled.core.threshold import BreakerPolicy
-    from settled.ports import Journal, Sink, SpillFile
+    from settled.ports import Journal, Sink
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -101,7 +101,7 @@ class Guard:
             raise DeclarationError(f"lease must be seconds above 0, not {lease!r}: a lease of 0 protects nothing")
         self.tenant, self.agent, self.lease, self.largest_result = tenant, agent, lease, largest_result
         self.vault = Vault(encryption_key)
-        self.journal, spill = _opened(journal, journal_id=journal_id, must_exist=must_exist, **journal_options)
+        self.journal, spill = opened(journal, journal_id=journal_id, must_exist=must_exist, **journal_options)
         self.floor = Floor(self.journal, spill, lease=lease, sinks=[alerts] if callable(alerts) else list(alerts))
         if shared_breakers:
             self.floor.sharing = Sharing(self.journal, self.floor.now)
@@ -408,29 +408,3 @@ def _forked() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
-
-
-def _opened(journal: str | Journal | None, **options: Any) -> tuple[Journal, SpillFile]:
-    if journal is None or isinstance(journal, str):
-        return open_journal(journal, **options)
-    given = sorted(name for name, value in options.items() if value)
-    if given:
-        raise DeclarationError(f"{', '.join(given)}: give this to the journal itself, since it is open already")
-    return journal, getattr(journal, "spill", None) or MemorySpill()
-
-
-@overload
-def tool(  # type: ignore[overload-overlap]  # a coroutine function is the narrower case
-    function: Callable[P, Coroutine[Any, Any, T]], /
-) -> AsyncTool[P, T]: ...
-@overload
-def tool(function: Callable[P, T], /) -> SyncTool[P, T]: ...
-@overload
-def tool(**options: Unpack[ToolOptions]) -> Declare: ...
-def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Declare a tool away from its guard; attach it with ``guard.add``. Options as for ``guard.tool``."""
-
-    def make(function: Callable[..., Any]) -> Any:
-        return declare(function, options)
-
-    return make if function is None else make(function)

@@ -119,3 +119,13 @@ def refusal(journal: Journal, effect: str) -> str:
     """Return why a journal takes no tools of this effect; empty if it does. Most say nothing and take all."""
     refuses: Callable[[str], str] | None = getattr(journal, "refuses", None)
     return "" if refuses is None else refuses(effect)
+
+
+def opened(journal: str | Journal | None, **options: Any) -> tuple[Journal, SpillFile]:
+    """Return the journal that a guard was given, or the one at its address; and where its evidence is spilled."""
+    if journal is None or isinstance(journal, str):
+        return open_journal(journal, **options)
+    given = sorted(name for name, value in options.items() if value)
+    if given:
+        raise DeclarationError(f"{', '.join(given)}: give this to the journal itself, since it is open already")
+    return journal, getattr(journal, "spill", None) or MemorySpill()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from msgspec.structs import replace as changed
 
@@ -17,8 +17,10 @@ from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
+    from typing import Unpack
 
     from settled.api.guard import Guard
+    from settled.api.options import ToolOptions
     from settled.api.result import Result
 
 P = ParamSpec("P")
@@ -166,8 +168,24 @@ def by_model(bound: BoundCall[T], step: str | None) -> BoundCall[T]:
     return changed(bound, options=replace(bound.options, step=step, by_model=True, message=message, sibling=place))
 
 
+@overload
+def tool(  # type: ignore[overload-overlap]  # a coroutine function is the narrower case
+    function: Callable[P, Coroutine[Any, Any, T]], /
+) -> AsyncTool[P, T]: ...
+@overload
+def tool(function: Callable[P, T], /) -> SyncTool[P, T]: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Declare: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Declare a tool away from its guard; attach it with ``guard.add``. Options as for ``guard.tool``."""
+
+    def make(function: Callable[..., Any]) -> Any:
+        return declare(function, options)
+
+    return make if function is None else make(function)
+
+
 if TYPE_CHECKING:
-    from typing import overload
 
     class Declare:
         """The type of ``guard.tool(…)``: an async function becomes an async tool."""
