@@ -61,7 +61,7 @@ class RunRules:
         self, tenant: str, run: str, claim: str, owner: Any, lease: float, parent: str, dead: str
     ) -> None:
         """A process enters, or is told who is there; nobody asks in that entry."""
-        outer = parent if parent != run else ""
+        outer = parent if parent < run else ""  # never inside of each other: a run is there before what is inside of it
         enter = EnterRun(
             run, tenant, None, (), claim, owner, lease, "compensate", parent=outer, parent_entry=1, dead=dead
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from settled.core.model import KeyKind
 from settled.core.rules import lease_over
 from settled.core.states import MAY_HAVE_EFFECT, UNSETTLED, Event
 from settled.errors import JournalError
@@ -206,8 +207,8 @@ class RedisBooks(RedisRuns):
         self._own.calls[operation_id] = Stored(call, NEW, place)
         self._change(call, place, dict(_as_it_stands(before.call)) if before else {}, dict(_as_it_stands(call)))
         self._own.log.append((raw(operation_id), log_data(row)))
-        if call.scope and row.event in (Event.CLAIM, Event.BEGIN):
-            self.enter(prefix("intents", call.scope), raw(f"{row.attempt}:{operation_id}"))
+        if call.kind is not KeyKind.RANDOM and row.event in (Event.CLAIM, Event.BEGIN):
+            self.enter(prefix("intents", operation_id), b"%d" % row.attempt)
 
     def _enter(self, call: Call, place: bytes, found_by: Iterable[bytes]) -> None:
         for start in found_by:
@@ -288,6 +289,12 @@ class RedisBooks(RedisRuns):
         wanted = {field: None for field in fields if field not in self.sight.rows}
         if wanted:
             self._see(Sight(rows=dict(wanted)))
+
+    def see_ranges(self, starts: Sequence[bytes]) -> None:
+        """Fetch members that will be looked at, all in one trip."""
+        wanted: dict[bytes, Sequence[bytes]] = {start: () for start in starts if start not in self.sight.ranges}
+        if wanted:
+            self._see(Sight(ranges=wanted))
 
     def set_row(self, field: bytes, value: bytes | None) -> None:
         """Keep a row."""

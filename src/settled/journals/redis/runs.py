@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from settled.core.books import RunState
 from settled.core.saga import first_intents
-from settled.journals.redis.cells import NEW, name, packed, prefix, raw, run_data, run_of, text_of, unpack
+from settled.journals.redis.cells import NEW, PLACE, name, packed, prefix, raw, run_data, run_of, text_of, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from settled.core.books import Change, RunRecord, Step
     from settled.core.call import Call
 
+_FIRST: Final = b"0" * PLACE
 UNDOING: Final = (RunState.ROLLING_BACK, RunState.PARTLY_COMPENSATED)
 
 
@@ -34,6 +36,10 @@ class RedisRuns(ABC):
         """Fetch rows that will be looked at, all in one trip."""
 
     @abstractmethod
+    def see_ranges(self, starts: Sequence[bytes]) -> None:
+        """Fetch members that will be looked at, all in one trip."""
+
+    @abstractmethod
     def members(self, start: bytes, *, sure: bool = True) -> list[tuple[bytes, str]]:
         """Return place and name of the members with a prefix, in the order of their places."""
 
@@ -49,10 +55,6 @@ class RedisRuns(ABC):
     def calls(self, start: bytes) -> list[Call]:
         """Return the calls with a prefix, in the order of their creation."""
 
-    @abstractmethod
-    def by_id(self, operation_id: str) -> Call | None:
-        """Return the call with this operation id."""
-
     def run(self, tenant: str, run_id: str) -> RunRecord | None:
         """Return the record of a run."""
         found = self.row(name("run", tenant, run_id))
@@ -65,8 +67,9 @@ class RedisRuns(ABC):
         if before is None:
             self.enter(prefix("runs"), field)
             self.enter(_place_of(run), field)
-            if run.parent:
-                self.enter(prefix("within", run.tenant, run.parent), field)
+        if run.parent and run.entry == 1:
+            ((place, _),) = self.members(_place_of(run))
+            self.enter(prefix("within", run.tenant, run.parent), field, NEW if before is None else place)
         was = before is not None and run_of(before).state in UNDOING
         if was is not (run.state in UNDOING):
             self._list_undoing(run, field)
@@ -81,24 +84,36 @@ class RedisRuns(ABC):
             self.leave(prefix("undoing"), field, place)
 
     def begun_in(self, scope: str) -> Sequence[Step]:
-        """Return the calls made in a scope, in the order in which they were begun."""
+        """Return the calls that were begun last in a scope, in the order in which they were begun."""
         if not scope:
             return []
-        came = [self.by_id(operation_id) for _, operation_id in self.members(prefix("moved to", scope))]
-        here = {call.operation_id: call for call in (*self.calls(prefix("in", scope)), *came) if call is not None}
-        moved = {op: self.row(name("moved", op)) for op in here}
-        calls = [call for op, call in here.items() if moved[op] is None or moved[op] == raw(scope)]
-        rows = []
-        for place, intent in self.members(prefix("intents", scope)):
-            attempt, _, operation_id = intent.partition(":")
-            rows.append((operation_id, int(attempt), int(place)))
-        return first_intents(rows, calls)
+        own, came = self.calls(prefix("in", scope)), self.calls(prefix("moved to", scope))
+        self.see_rows([name("moved", call.operation_id) for call in own])
+        left = {call.operation_id for call in own if self._moved(call) not in (scope, "")}
+        calls = [call for call in own if call.operation_id not in left]
+        known = {call.operation_id for call in calls}
+        calls += [call for call in came if call.operation_id not in known]
+        return first_intents(self._intents(calls), calls)
+
+    def _intents(self, calls: Sequence[Call]) -> list[tuple[str, int, int]]:
+        """Return operation id, attempt and place of each intent of these calls, in the order of the log."""
+        starts = {call.operation_id: prefix("intents", call.operation_id) for call in calls}
+        self.see_ranges(list(starts.values()))
+        found = (
+            (op, int(attempt), int(place)) for op, start in starts.items() for place, attempt in self.members(start)
+        )
+        return sorted(found, key=itemgetter(2))
+
+    def _moved(self, call: Call) -> str:
+        found = self.row(name("moved", call.operation_id))
+        return "" if found is None else text_of(found)
 
     def put_moved(self, call: Call, scope: str) -> None:
-        """Note that a call of another scope, which was not done there, was begun anew in this one."""
-        operation_id = raw(call.operation_id)
-        self.enter(prefix("moved to", scope), operation_id)
-        self.enter(prefix("intents", scope), raw(f"{len(call.attempts)}:{call.operation_id}"))
+        """Note that a call was begun anew in another scope, which is the one to undo it now."""
+        operation_id, before = raw(call.operation_id), self._moved(call)
+        if before:
+            self.leave(prefix("moved to", before), operation_id, _FIRST)
+        self.enter(prefix("moved to", scope), operation_id, _FIRST)
         self.set_row(name("moved", call.operation_id), raw(scope))
 
     def in_doubt(self, scope: str) -> Sequence[Call]:
