@@ -64,8 +64,8 @@ class Journal(Protocol):
     changed or when it cannot be known; a transition may then be performed again, since each
     recognises its own repetition. They never raise anything else for a fault of the store.
 
-    One that may lose records has ``refuses(what)`` besides: it says why no tools of an effect (``write``), or no runs to
-    be undone (``compensate``), may be used there; empty if they may.
+    One that may lose records has ``refuses(what)`` besides: it says why no tools of an effect (``write``), or no runs
+    to be undone (``compensate``), may be used there; empty if they may.
     """
 
     @property
