@@ -119,7 +119,7 @@ def test_news_of_what_was_open_comes_too_late(monkeypatch, planted):
     """The simulator found this one in the library itself."""
     original = saga.Undo.apply
     monkeypatch.setattr(saga.Undo, "apply", lambda self, books, now: original(replace(self, open=()), books, now))
-    planted(replace(SAGAS, name="n3", trips=8), "undone before")
+    planted(replace(SAGAS, name="n3", trips=8, weather="storm", people=4, reconcilers=4), "undone before")
 
 
 # --- leave ---

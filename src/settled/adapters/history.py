@@ -61,7 +61,7 @@ class _Read:
                 self.texts.append(item.text)
                 self.turn, self.place, self.steps = turn_of(self.texts), 0, set()
         elif type(item) is Asking:
-            self.asking, self.name = item, item.name or f"m{self.place}"
+            self.asking, self.name = item, item.name or f"{self.turn}.m{self.place}"
             self.before, self.open_calls = frozenset(self.steps), {}
             for place, call in enumerate(item.calls):
                 self.open_calls.setdefault(call[0], []).append(f"{self.name}/{place}")

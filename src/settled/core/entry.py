@@ -48,6 +48,10 @@ class Entry(Struct):
     listed: dict[str, str] = {}
     """Operation id -> the message that was answered with it as untold: its siblings were written without knowing."""
 
+    def of_turn(self, call: Call) -> bool:
+        """Whether a call was made in this turn: an id that is used again in another one stands for something else."""
+        return call.entry == self.no or call.entry in self.earlier
+
     def free(self, call: Call, words: str) -> bool:
         """Whether ``call`` may still answer: a reworded match does not use it up for the old words."""
         given = self.answered.get(call.operation_id)

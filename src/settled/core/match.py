@@ -99,7 +99,7 @@ def _by_step(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold 
         return Untold(entry.refused[ask.step])
     operation_id = books.by_step(ask.scope, ask.step)
     call = books.by_id(operation_id) if operation_id else None
-    if call is None or not _fits(call, ask) or _taken_by_another(call, ask, entry):
+    if call is None or not _fits(call, ask) or _taken_by_another(call, ask, entry) or not entry.of_turn(call):
         return None
     if (call.tool, call.identity) != (ask.tool, ask.identity):
         return None if ask.by_model else Conflict(call)  # an adapter's ids may be used again
@@ -263,7 +263,7 @@ def reserve(books: Books, asks: Sequence[Ask]) -> None:
     for ask, entry in scoped:
         operation_id = books.by_step(ask.scope, ask.step) if ask.step else None
         call = books.by_id(operation_id) if operation_id else None
-        if call is not None and _like(call, ask):
+        if call is not None and _like(call, ask) and entry.of_turn(call):
             entry.reserve(call, ask.sibling, loose=False)
     for same_words in (True, False):
         for ask, entry in scoped:

@@ -17,6 +17,13 @@ def server(request):
         yield server
 
 
+@pytest.fixture(scope="session")
+def one_server():
+    """A server of the newest kind, for what takes long and is the client's own affair."""
+    with RedisServer(KINDS[0]) as server:
+        yield server
+
+
 @pytest.fixture
 def prefix():
     return f"test_{next(_numbers)}"

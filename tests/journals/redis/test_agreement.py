@@ -48,12 +48,12 @@ def test_it_agrees(server):
     run_state_machine_as_test(agreement(server), settings=chosen(30, 40))
 
 
-def test_it_agrees_when_nothing_is_guessed(server, monkeypatch):
+def test_it_agrees_when_nothing_is_guessed(one_server, monkeypatch):
     monkeypatch.setattr(Transactions, "foretold", lambda self, group, hints: None)
-    run_state_machine_as_test(agreement(server), settings=chosen(15, 40))
+    run_state_machine_as_test(agreement(one_server), settings=chosen(15, 40))
 
 
-def test_it_agrees_when_every_commit_finds_another_state(server, monkeypatch):
+def test_it_agrees_when_every_commit_finds_another_state(one_server, monkeypatch):
     """As if another process had just changed something: the commit says what stands, and is made once more."""
     commit, turns = Transactions.commit, itertools.cycle([True, False])
 
@@ -67,10 +67,10 @@ def test_it_agrees_when_every_commit_finds_another_state(server, monkeypatch):
         return about, words
 
     monkeypatch.setattr(Transactions, "commit", changed_meanwhile)
-    run_state_machine_as_test(agreement(server), settings=chosen(12, 40))
+    run_state_machine_as_test(agreement(one_server), settings=chosen(12, 40))
 
 
-def test_it_agrees_when_every_answer_to_a_commit_is_lost(server, monkeypatch):
+def test_it_agrees_when_every_answer_to_a_commit_is_lost(one_server, monkeypatch):
     """It is asked for again on another connection, and recognised."""
     ask, lost = Transactions.ask, []
 
@@ -83,7 +83,7 @@ def test_it_agrees_when_every_answer_to_a_commit_is_lost(server, monkeypatch):
         return answer
 
     monkeypatch.setattr(Transactions, "ask", once)
-    run_state_machine_as_test(agreement(server), settings=chosen(8, 30))
+    run_state_machine_as_test(agreement(one_server), settings=chosen(4, 25))
 
 
 def keep_what_raised(self):
@@ -102,8 +102,8 @@ PLANTED = {"undo": keep_what_raised, "alike": alike_to_none, "alert": tell_nobod
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_disagreement_is_seen(server, name, monkeypatch):
+def test_a_planted_disagreement_is_seen(one_server, name, monkeypatch):
     monkeypatch.setattr(RedisBooks, name, PLANTED[name])
     planted = chosen(500, 40, phases=[Phase.generate], database=None, derandomize=True)
     with pytest.raises((AssertionError, ExceptionGroup)):
-        run_state_machine_as_test(agreement(server), settings=planted)
+        run_state_machine_as_test(agreement(one_server), settings=planted)
