@@ -158,6 +158,11 @@ class Joint(Protocol):
     first: Any
     """The claim, or the next intent: what the record will be looked up by."""
 
+    ended: Any
+    """How the tool has ended; ``None``: it was not called."""
+    committed: bool
+    """Set by the journal: the rows of the last ``run``, and their record, are committed."""
+
     def run(self, transaction: Transaction) -> Transition[Any] | None:
         """Call the tool; return what puts it on record, ``None`` to roll everything back."""
 
@@ -168,8 +173,8 @@ class TransactionalJournal(Journal, Protocol):
     def together(self, work: Joint) -> Any:
         """Do work in one transaction, in the calling thread.
 
-        Returns what ``look`` says, or what ``run``'s transition says; everything is rolled back unless that is a
-        ``Call``. Returns ``None`` where ``run`` wants it rolled back.
+        Returns what ``look`` says, or what ``run``'s transition says: the rows stand only where that has put a call on
+        record. Returns ``None`` where they are rolled back, or where it is not known whether they are.
 
         Raises:
             JournalError: The journal cannot be used. Whether a commit took effect may not be known.

@@ -43,9 +43,11 @@ class Declined(Exception):  # noqa: N818 - what a tool raises, by any name
 
 
 class TransactionalTools:
-    """Subclasses have fixtures ``guard`` and ``rows`` (returns what stands in ``orders``), and ``INSERT``."""
+    """Subclasses have fixtures ``guard``, ``rows`` (returns what stands in ``orders``) and ``lose_an_answer``."""
 
     INSERT = ""
+    DICTS = None
+    """A row factory that makes dictionaries."""
 
     def address(self, guard):
         """Return where the journal is, for another process."""
@@ -160,6 +162,41 @@ class TransactionalTools:
         assert "inside of a transactional tool" in refused.message
         assert book(order="8", mails=False) == "8"
         assert mail(to="outside") == "outside"
+
+    def test_a_run_is_not_entered_inside(self, guard, rows):
+        @guard.tool(effect="transactional", attempts=1)
+        def book(order: str, tx: Tx) -> None:
+            self.put(tx, order)
+            with guard.run("inner"):
+                pass
+
+        refused = book.call(order="7")
+        assert (refused.status, rows()) == ("not_done", [])
+        assert "inside of a transactional tool" in refused.message
+
+    def test_the_answer_to_a_later_attempts_commit_is_lost(self, guard, book, rows, lose_an_answer):
+        """Its record is found under its number: nothing is run again, and all hear of the same result."""
+        lose_an_answer(after=1)
+        result = book.call(order="7", fail=1)
+        assert (result.status, book.calls, rows()) == ("succeeded", 2, ["7"])
+        again = book.call(order="7", fail=1)
+        assert (again.value, again.replayed, rows()) == (result.value, True, ["7"])
+
+    def test_what_a_tool_changes_of_the_connection_ends_with_it(self, guard, rows):
+        @guard.tool(effect="transactional", attempts=1)
+        def book(order: str, tx: Tx) -> str:
+            self.put(tx, order)
+            tx.connection.row_factory = self.DICTS
+            return order
+
+        @guard.tool(effect="write")
+        def pay(amount: int) -> int:
+            return amount
+
+        assert book(order="7") == "7"
+        assert pay(amount=3) == 3
+        assert book(order="8") == "8"
+        assert rows() == ["7", "8"]
 
     def test_a_run_that_is_entered_again_finds_it_done(self, guard, rows):
         @guard.tool(effect="transactional")

@@ -38,8 +38,32 @@ def rows(path):
     return found
 
 
+@pytest.fixture
+def lose_an_answer(monkeypatch):
+    """Let one commit take effect, and fail all the same: the first one that comes after so many others."""
+
+    def lose(after):
+        commit, left = Transactions._commit, [after]
+
+        def lost(self, connection):
+            commit(self, connection)
+            left[0] -= 1
+            if left[0] < 0:
+                monkeypatch.setattr(Transactions, "_commit", commit)
+                raise sqlite3.OperationalError("disk I/O error")
+
+        monkeypatch.setattr(Transactions, "_commit", lost)
+
+    return lose
+
+
+def as_dict(cursor, row):
+    return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
+
+
 class TestOnSqlite(TransactionalTools):
     INSERT = "INSERT INTO orders (id) VALUES (?)"
+    DICTS = staticmethod(as_dict)
 
     def address(self, guard):
         return guard.journal.url
@@ -59,6 +83,53 @@ class TestOnSqlite(TransactionalTools):
         guard.tool(name="warm", effect="write")(lambda: 1)()  # the journal has such statements prepared
         assert book.call(order="7").status == "not_done"
         assert rows() == []
+
+    @pytest.mark.parametrize("raises", [True, False])
+    def test_a_conflict_clause_that_rolls_back(self, guard, path, rows, raises):
+        """What is written after that stands by itself, in a savepoint or not: nobody can say what of it stands."""
+        with sqlite3.connect(path) as connection:
+            connection.execute("CREATE TABLE seats (id UNIQUE ON CONFLICT ROLLBACK)")
+            connection.execute("INSERT INTO seats VALUES (1)")
+        connection.close()
+
+        @guard.tool(effect="transactional")
+        def book(order: str, tx: Tx) -> str:
+            self.put(tx, order)
+            with pytest.raises(sqlite3.IntegrityError):
+                tx.execute("INSERT INTO seats VALUES (1)")
+            self.put(tx, "waiting list")
+            tx.execute("SAVEPOINT more")
+            if raises:
+                raise ConnectionResetError
+            return order
+
+        assert book.call(order="7").status == "unknown"
+        assert rows() == ["waiting list"]
+
+    @pytest.mark.parametrize(
+        "statement",
+        ["CREATE TEMP TABLE calls (x)", "CREATE TEMP VIEW meta AS SELECT 1", "PRAGMA locking_mode = EXCLUSIVE"],
+    )
+    def test_nothing_is_put_before_the_journals_tables(self, guard, rows, statement):
+        @guard.tool(effect="transactional", attempts=1)
+        def book(order: str, tx: Tx) -> None:
+            self.put(tx, order)
+            tx.execute(statement)
+
+        assert book.call(order="7").status == "not_done"
+        assert rows() == []
+        assert guard.journal.verify().ok
+
+    def test_a_connection_that_a_tool_has_closed(self, guard, book, rows):
+        @guard.tool(effect="transactional", attempts=1)
+        def close(order: str, tx: Tx) -> None:
+            self.put(tx, order)
+            tx.connection.text_factory = bytes
+            tx.connection.close()
+
+        assert close.call(order="7").status == "not_done"
+        assert book(order="8") == "booked 8"
+        assert rows() == ["8"]
 
     @pytest.mark.parametrize("landed", [True, False])
     def test_a_commit_whose_answer_is_lost(self, guard, book, rows, monkeypatch, landed):

@@ -14,6 +14,7 @@ from settled.api.undoing import demand_undoing, name_of
 from settled.core.runs import BARRED, EnterRun, Held, Undone
 from settled.core.values import replace
 from settled.errors import DeclarationError, RunInProgress, RunUndone
+from settled.transaction import lent
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -81,6 +82,10 @@ class Entering:
     ) -> None:
         from settled.api.run import sagas  # noqa: PLC0415 - each needs the other
 
+        if lent.get() is not None:
+            raise DeclarationError(
+                f"run {run_id!r} is entered inside of a transactional tool: enter it around the call"
+            )
         self.guard, self.saga, self.sagas = guard, saga, sagas()
         self.claim: str = self.sagas.new_claim()
         self.transition = EnterRun(

@@ -13,7 +13,7 @@ from msgspec import Struct
 from settled.core.answer import Answer, from_record
 from settled.core.ask import Begun, WouldRun
 from settled.core.breaker import verdict_of
-from settled.core.call import Call
+from settled.core.call import Call, attempt_of
 from settled.core.commands import REPORTS, WENT_WELL, Join, Joined, Tell, expect
 from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.outcome import NEVER_SENT, read
@@ -47,12 +47,20 @@ class Look(Struct, frozen=True):
     def apply(self, books: Books, now: Moment) -> Any:
         """Return what the first step would say; the call, if this very attempt is on record; ``None``: go on."""
         if isinstance(self.first, Begin):
-            return None
+            return self._landed(books, self.first)
         mine = books.by_id(self.first.ask.operation_id)
         if mine is not None and mine.claim == self.first.ask.operation_id:
             return mine
         reply = replace(self.first, begin=False).apply(books, now)
         return None if isinstance(reply, WouldRun) else reply
+
+    @staticmethod
+    def _landed(books: Books, begin: Begin) -> Call | None:
+        """Return the call if a further attempt's commit took effect, though its answer was lost."""
+        call = books.by_id(begin.operation_id)
+        attempt = None if call is None else attempt_of(call, begin.no)
+        ours = call is not None and call.claim == begin.ask.operation_id
+        return call if ours and attempt is not None and attempt.ended is not None else None
 
 
 class Made(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from settled.core.call import Call
 from settled.core.commands import Ended, Invoke, Joined, Raised, Returned
 from settled.core.joint import Look, Made
 from settled.core.outcome import read
@@ -26,6 +27,7 @@ class Work:
         self.first = command.first
         self.look = Look(command.first)
         self.ended: Ended | None = None
+        self.committed = False
         self._command, self._binding, self._floor, self._gone = command, binding, floor, gone
 
     def run(self, transaction: Transaction) -> Made | None:
@@ -61,8 +63,9 @@ def join(
     except EndedByTool as loose:
         outcome = Ended(Raised(loose), over=True, draw=floor.draw(), at=floor.now(), abandoned=gone())
         return Joined(None, outcome, floor.now(), loose=True), None
-    error = getattr(work.ended.outcome, "error", None) if work.ended else None
-    ended = work.ended
+    # A call that was on record already is answered from its record, whatever was run meanwhile and rolled back.
+    ended = None if isinstance(reply, Call) and not work.committed else work.ended
+    error = getattr(ended.outcome, "error", None) if ended else None
     if ended is None or error is None or isinstance(error, Exception):
         return Joined(reply, ended, floor.now()), None
     return Joined(reply, replace(ended, abandoned=True), floor.now()), error

@@ -99,6 +99,11 @@ class GroupCommit:
 
     def _enter(self, member: Member) -> bool:
         """Queue up; return whether the lead falls to the caller."""
+        if self._leader == threading.get_ident():
+            raise JournalError(
+                "a tool at work in the journal's transaction asks for another one, which would wait for itself: make "
+                "guarded calls, enter runs and give leave before it or after it"
+            )
         with self._mutex:
             if self._closed:
                 raise self._closed_error()

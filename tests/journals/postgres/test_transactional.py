@@ -1,13 +1,34 @@
 """Tools whose effect is rows in the journal's own database."""
 
+import subprocess
+import sys
+
 import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 import settled
 from settled.journals.postgres.transactions import Transactions
 from tests.journals.rows import TransactionalTools
+from tests.journals.support import ENVIRONMENT
 
 Tx = settled.Transaction
+FORKING = """
+import os, sys, settled
+guard = settled.Guard(sys.argv[1])
+
+@guard.tool(effect="transactional", attempts=1)
+def book(order: str, tx: settled.Transaction) -> str:
+    tx.execute(sys.argv[2], (order,))
+    child = os.fork()
+    if not child:
+        raise SystemExit(0)
+    os.waitpid(child, 0)
+    return order
+
+for number in range(3):
+    print(book.call(order=str(number)).status, flush=True)
+"""
 
 
 @pytest.fixture
@@ -30,19 +51,45 @@ def rows(postgres):
     return found
 
 
+@pytest.fixture
+def lose_an_answer(monkeypatch):
+    """Let one commit that wrote take effect, and fail all the same: the first one after so many others."""
+
+    def lose(after):
+        end, left = Transactions._end, [after]
+
+        def lost(self, line, books, record):
+            end(self, line, books, record)
+            left[0] -= books.changed
+            if left[0] < 0:
+                monkeypatch.setattr(Transactions, "_end", end)
+                line.close()
+                raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+        monkeypatch.setattr(Transactions, "_end", lost)
+
+    return lose
+
+
 class TestOnPostgres(TransactionalTools):
     INSERT = "INSERT INTO orders (id) VALUES (%s)"
+    DICTS = staticmethod(dict_row)
 
     def address(self, guard):
         return guard.address_in_test
 
-    def test_a_commit_of_its_own_leaves_it_in_doubt(self, guard, rows):
+    @pytest.mark.parametrize("statements", [["COMMIT"], ["COMMIT", "BEGIN"], ["COMMIT AND CHAIN"]])
+    @pytest.mark.parametrize("raises", [True, False])
+    def test_a_commit_of_its_own_leaves_it_in_doubt(self, guard, rows, statements, raises):
         """What stands without its record is told as what it is, and waits for a person."""
 
         @guard.tool(effect="transactional", key="{order}")
         def book(order: str, tx: Tx) -> None:
             self.put(tx, order)
-            tx.execute("COMMIT")
+            for statement in statements:
+                tx.execute(statement)
+            if raises:
+                raise ConnectionResetError
 
         assert book.call(order="7").status == "unknown"
         assert book.call(order="7").status == "unknown"
@@ -58,6 +105,44 @@ class TestOnPostgres(TransactionalTools):
 
         assert book.call(order="7").status == "not_done"
         assert rows() == []
+
+    def test_a_commit_that_is_refused_counts_as_an_attempt(self, guard, rows, postgres):
+        with postgres.connect() as connection:
+            connection.execute(
+                "CREATE OR REPLACE FUNCTION never() RETURNS trigger LANGUAGE plpgsql AS "
+                "$$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$"
+            )
+            connection.execute(
+                "CREATE CONSTRAINT TRIGGER never AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED "
+                "FOR EACH ROW EXECUTE FUNCTION never()"
+            )
+
+        @guard.tool(effect="transactional", retry=settled.Backoff(base=0.001))
+        def book(order: str, tx: Tx) -> None:
+            tries.append(order)
+            self.put(tx, order)
+
+        tries = []
+        result = book.call(order="7")
+        assert (result.status, result.attempts, len(tries)) == ("not_done", 3, 3)
+        assert rows() == []
+
+    @pytest.mark.parametrize("statement", ["SET search_path TO nowhere", "CREATE TEMP TABLE orders (id text)"])
+    def test_a_session_is_handed_on_as_it_was(self, guard, book, rows, statement):
+        @guard.tool(effect="transactional")
+        def look(tx: Tx) -> int:
+            return tx.execute(statement) and 1
+
+        assert look() == 1
+        assert book(order="7") == "booked 7"
+        assert rows() == ["7"]
+
+    def test_a_child_that_a_tool_has_forked(self, guard, rows):
+        """It unwinds through the journal, over its parent's connection."""
+        command = [sys.executable, "-c", FORKING, self.address(guard), self.INSERT]
+        done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout.splitlines() == ["succeeded"] * 3
+        assert rows() == ["0", "1", "2"]
 
     def test_a_serialization_failure_is_made_again(self, guard, rows):
         @guard.tool(effect="transactional", retry=settled.Backoff(base=0.001))

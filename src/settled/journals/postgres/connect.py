@@ -59,6 +59,8 @@ class Link(Connection):
     """Whether a pooler is between here and the server, of whatever mode."""
     settings: Mapping[str, str] = {}
     """What must hold in each transaction, where it cannot be set for the session."""
+    own_settings: Mapping[str, str] = {}
+    """What was set for the session."""
     lent = False
     """A tool works in the transaction, which is the journal's to end."""
 
@@ -115,6 +117,7 @@ def _settle(link: Link, address: Address, patience: float, wanted: Mapping[str, 
     if link.pooled:
         link.settings, link.prepare_threshold = settings, None
         return
+    link.own_settings = settings
     for name, value in settings.items():
         link.execute("SELECT set_config(%s, %s, false)", (name, value))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +21,7 @@ from settled.journals.postgres.identity import Identity, place_of
 from settled.journals.postgres.lending import Lending
 from settled.journals.postgres.schema import newest
 from settled.journals.postgres.seal import Sealer
-from settled.journals.postgres.transactions import Transactions, worth_repeating
+from settled.journals.postgres.transactions import Transactions
 from settled.journals.postgres.trouble import Conflict, explained
 from settled.journals.spill import FileSpill
 from settled.journals.stored import Errand, StoredJournal
@@ -129,18 +128,16 @@ class PostgresJournal(StoredJournal):
     def together(self, work: Joint) -> Any:
         """Do a tool's work in one transaction with its record (see ``ports.TransactionalJournal``)."""
         self._mind_forks()
-        deadline = time.monotonic() + self._connections.patience
-        shown = self._connections.address.shown
-        while True:
-            reply = self.perform(work.look)
-            if reply is not None:
-                return reply
-            try:
-                with self._lending.line() as line:
-                    return self._transactions.together(line, work)
-            except (psycopg.Error, Conflict) as trouble:
-                if not worth_repeating(trouble) or time.monotonic() >= deadline:
-                    raise explained(trouble, shown, doing="it is not known to be recorded") from trouble
+        reply = self.perform(work.look)
+        if reply is not None:
+            return reply
+        try:
+            with self._lending.line() as line:
+                return self._transactions.together(line, work)
+        except (psycopg.Error, Conflict) as trouble:
+            if work.ended is None:  # the tool was not called
+                raise explained(trouble, self._connections.address.shown) from trouble
+            return None  # whether it was committed shows when its end is put on record: under the same id, or after it
 
     @contextmanager
     def _reading(self) -> Iterator[Reader]:

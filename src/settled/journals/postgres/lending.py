@@ -6,7 +6,9 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 
 from settled.errors import JournalError
 from settled.journals.postgres.connect import leave_to_parent
@@ -32,6 +34,7 @@ class Lending:
 
     def _begin(self) -> None:
         self._idle: list[Line] = []
+        self._out: set[Line] = set()
         self._places = threading.BoundedSemaphore(self._most)
         self._closed = False
 
@@ -46,9 +49,11 @@ class Lending:
         line: Line | None = None
         try:
             line = self._idle.pop() if self._idle else self._another()
+            self._out.add(line)
             yield line
         finally:
-            if line is not None and not line.connection.closed:
+            if line is not None:
+                self._out.discard(line)
                 self._take_back(line)
             self._places.release()
 
@@ -58,7 +63,10 @@ class Lending:
         return Line(link, self._connections.address.schema, hangs=HANGS + patience, own=True)
 
     def _take_back(self, line: Line) -> None:
-        if self._closed or line.connection.info.transaction_status != TransactionStatus.IDLE:
+        link = line.connection
+        if link.closed:
+            return
+        if self._closed or link.info.transaction_status != TransactionStatus.IDLE or not _tidied(line):
             line.close()
         else:
             self._idle.append(line)
@@ -71,10 +79,28 @@ class Lending:
 
     def forget(self) -> None:
         """Begin without any, in a forked child."""
-        for line in self._idle:
+        lines = [*self._idle, *self._out]  # one that is lent to the very tool that has forked, too
+        for line in lines:
             leave_to_parent(line.connection)
-        _abandoned.extend(self._idle)
+        _abandoned.extend(lines)
         self._begin()
+
+
+def _tidied(line: Line) -> bool:
+    """Take away what a tool has left in the session; return whether that went well."""
+    link = line.connection
+    link.row_factory, link.cursor_factory = tuple_row, psycopg.Cursor
+    if link.pooled:
+        return True  # the next transaction has another session
+    try:
+        for statement in ("DISCARD TEMP", "RESET ALL", "SELECT pg_advisory_unlock_all()"):
+            line.send(statement)
+        for name, value in link.own_settings.items():
+            line.send("SELECT set_config(?, ?, false)", (name, value))
+        line.settle()
+    except psycopg.Error:
+        return False
+    return True
 
 
 def run_in(line: Line, work: Joint) -> Any:

@@ -52,6 +52,11 @@ class Answer:
         found = self._found()
         return found.popleft() if found else None
 
+    def kept(self) -> Any:
+        """Return the first row, and leave it there to be asked for again. Raises ``psycopg.Error``."""
+        found = self._found()
+        return found[0] if found else None
+
     def fetchall(self) -> list[Any]:
         """Return the rows that are left. Raises ``psycopg.Error``."""
         rows = list(self._found())

@@ -49,6 +49,8 @@ PROLONG: Final = (
     f"WHERE {_FENCE} RETURNING 1) SELECT 1 / count(*) FROM one"
 )
 PREFETCH: Final = f"{SELECT_CALL} WHERE operation_id = ANY (?) OR key = ANY (?)"
+WHICH: Final = "SELECT pg_current_xact_id()::text"
+BECAME: Final = "SELECT pg_xact_status(?::xid8)"
 LOCK: Final = "SELECT pg_advisory_xact_lock(number) FROM unnest(?::bigint[]) AS number"
 TRY_LOCK: Final = "SELECT pg_try_advisory_xact_lock(?::bigint)"
 BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"

@@ -15,8 +15,9 @@ from settled.journals.postgres.books import PostgresBooks
 from settled.journals.postgres.clock import ASK, SET
 from settled.journals.postgres.lending import run_in
 from settled.journals.postgres.locks import hints_of
-from settled.journals.postgres.statements import LOCK
+from settled.journals.postgres.statements import BECAME, LOCK, WHICH
 from settled.journals.postgres.trouble import Conflict, again, away, explained, worth_waiting
+from settled.transaction import EndedByTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from settled.core.model import Moment
     from settled.journals.postgres.clock import ServerClock
     from settled.journals.postgres.connections import Connections
-    from settled.journals.postgres.line import Line
+    from settled.journals.postgres.line import Answer, Line
     from settled.ports import Joint
 
 _MOST_TOGETHER: Final = 3
@@ -100,28 +101,44 @@ class Transactions:
         The tool works before anything is locked that others of this process, or of this run, may want.
 
         Raises:
-            Conflict: Others were faster: look again. ``psycopg.Error``: nothing of it stands, unless that is ``away``.
+            Conflict: Others were faster. ``psycopg.Error``: nothing of it stands, unless that is ``away``.
+            EndedByTool: The tool has ended the transaction itself.
         """
         try:
             line.begin()
+            ours = line.send(WHICH)
             made = run_in(line, work)
-            reply = None if made is None else self._put(line, made)
+            reply = None if made is None else self._put(line, made, ours, work)
+            if not work.committed:
+                self._take_back(line, ours)
         except BaseException:
-            if line.connection.closed or not line.roll_back():
-                line.close()
+            line.close()  # whatever state it is in
             raise
-        if not isinstance(reply, Call) and not line.roll_back():
-            line.close()
         return reply
 
-    def _put(self, line: Line, made: Any) -> Any:
-        member = Member(made)
-        books, now, record = self._opened(line, [member], set())
+    def _put(self, line: Line, made: Any, ours: Answer, work: Joint) -> Any:
+        still = line.send(WHICH)
+        books, now, record = self._opened(line, [Member(made)], set())
         reply = made.apply(books, now)
+        if still.fetchone() != ours.kept():
+            raise EndedByTool
         if isinstance(reply, Call):
             books.keep()
-            self._end(line, books, record)
+            if books.changed:
+                self._end(line, books, record)
+                work.committed = True
         return reply
+
+    @staticmethod
+    def _take_back(line: Line, ours: Answer) -> None:
+        """Roll back, and see that the tool has not committed by itself."""
+        number = ours.kept()
+        if not line.roll_back():
+            line.close()
+            return
+        became = line.send(BECAME, number).fetchone()
+        if became is None or became[0] != "aborted":
+            raise EndedByTool
 
     def _perform(self, line: Line, group: list[Member], locks: set[int]) -> None:
         line.begin()

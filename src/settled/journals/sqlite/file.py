@@ -32,7 +32,18 @@ _CHECKPOINT_PAGES: Final = 4000
 COMMIT: Final = "COMMIT /* the journal's */"
 ROLLBACK: Final = "ROLLBACK /* the journal's */"
 """In words that nobody else will use: a prepared statement is kept under its text, and not authorized again."""
-_NOT_FOR_TOOLS: Final = (sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
+_NOT_FOR_TOOLS: Final = (
+    *(sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH),
+    *(sqlite3.SQLITE_CREATE_TEMP_TABLE, sqlite3.SQLITE_CREATE_TEMP_VIEW, sqlite3.SQLITE_CREATE_TEMP_TRIGGER),
+)
+"""What would end the transaction, or stand in front of the journal's own tables."""
+_LASTING: Final = frozenset(
+    {
+        *("locking_mode", "journal_mode", "synchronous", "query_only", "writable_schema", "wal_autocheckpoint"),
+        *("ignore_check_constraints", "secure_delete", "recursive_triggers", "reverse_unordered_selects"),
+    }
+)
+"""Settings of a connection that would outlast the tool."""
 
 _CACHE: Final = 32_768
 """Kilobytes of pages that a connection keeps in memory: the inner pages of every index, of millions of calls too."""
@@ -210,9 +221,10 @@ class JournalFile:
         finally:
             self._lent = False
 
-    def _may(self, action: int, *_: object) -> int:
-        """Whether a statement may be prepared: a tool may write, but the transaction is the journal's to end."""
-        denied = self._lent and action in _NOT_FOR_TOOLS
+    def _may(self, action: int, name: str | None, value: str | None, *_: object) -> int:
+        """Whether a statement may be prepared: a tool may write, but transaction and connection are the journal's."""
+        sets = action == sqlite3.SQLITE_PRAGMA and value is not None and str(name).lower() in _LASTING
+        denied = self._lent and (sets or action in _NOT_FOR_TOOLS)
         return sqlite3.SQLITE_DENY if denied else sqlite3.SQLITE_OK
 
     # --- is it still the file that was opened? ---

@@ -94,6 +94,7 @@ class Transactions:
                 reply = None if made is None else made.apply(books, self._clock())
             if books.changed and isinstance(reply, Call):
                 self._commit(connection)
+                work.committed = True
             else:
                 self._roll_back()
         except sqlite3.Error as fault:
@@ -107,10 +108,16 @@ class Transactions:
     def _lend(
         self, connection: sqlite3.Connection, work: Joint, transaction: Callable[[sqlite3.Connection], Transaction]
     ) -> Any:
+        connection.execute("SAVEPOINT settled_tool")
         with self._file.lent(connection):
             made = work.run(transaction(connection))
+        connection.row_factory, connection.text_factory = None, str
         if not connection.in_transaction:
             raise EndedByTool
+        try:  # gone where a conflict clause or a trigger has rolled back the transaction, and another was begun since
+            connection.execute("RELEASE settled_tool")
+        except sqlite3.OperationalError:
+            raise EndedByTool from None
         return made
 
     def _known_to(self, connection: sqlite3.Connection) -> Known:
@@ -187,8 +194,8 @@ class Transactions:
     def _roll_back(self) -> None:
         self._seen = None
         connection = self._file.at_work
-        if connection is not None and connection.in_transaction:
-            with suppress(sqlite3.Error):
+        with suppress(sqlite3.Error):  # a tool may have closed it
+            if connection is not None and connection.in_transaction:
                 connection.execute(ROLLBACK)
 
     def _give_up(self) -> None:
