@@ -22,14 +22,14 @@ from tests.adapters.kills import example, round_of
 from tests.adapters.script import Call, ModelDown, Script
 
 
-@pytest.fixture(params=["ainvoke", "invoke", "ToolNode"])
+@pytest.fixture(params=["ainvoke", "invoke", "ToolNode", "without ids"])
 def kind(request):
     return request.param
 
 
 @pytest.fixture
 def tools(kind, outbox, request):
-    return outbox.tools(is_async=kind == "ToolNode")
+    return outbox.tools(is_async=kind in ("ToolNode", "without ids"))
 
 
 @pytest.fixture
