@@ -72,7 +72,7 @@ class Chat:
 
     def __init__(self, home, tools, script, *, kind, guard, effects, middleware=()):
         self.home, self.guard, self.kind, self.tools = home, guard, kind, tools
-        self.script = script
+        self.script, self.kept = script, []
         self.effects, self.before = effects, list(middleware)
 
     def _agent(self, saver):
@@ -86,8 +86,14 @@ class Chat:
         """The store is lost."""
         (self.home / "threads.db").unlink(missing_ok=True)
 
+    def keep(self, texts):
+        """The store holds what was said by the user and the model in turn, and nothing else."""
+        self.forget()
+        self.kept = [AIMessage(text) if at % 2 else HumanMessage(text) for at, text in enumerate(texts)]
+
     async def say(self, text):
-        return await self.invoke({"messages": [HumanMessage(text)]})
+        kept, self.kept = self.kept, []
+        return await self.invoke({"messages": [*kept, HumanMessage(text)]})
 
     async def go_on(self):
         return await self.invoke(None)

@@ -229,6 +229,18 @@ class AdapterContract:
         await three.say(said[2])
         assert outbox.sent == ["ann"] * 4
 
+    async def test_the_same_words_after_an_answer_are_a_new_turn_where_only_texts_are_kept(self, chat, tools, outbox):
+        """Many applications store what was said, and no calls: nothing else tells that the first mail was answered."""
+        said, ids = [], self.turn_ids
+        for at in range(3):
+            one = chat(tools, [[mail("ann", ids[at])], ModelDown, [mail("ann", "d")], "done"], effects=EFFECTS)
+            one.keep(said)
+            await fails(one, one.say("mail ann"))
+            one.keep(said)
+            await one.say("mail ann")  # it failed: the same turn
+            assert outbox.sent == ["ann"] * (at + 1)
+            said += ["mail ann", "done"]
+
     # --- what is lost and asked for again -------------------------------------------------------------
 
     async def test_a_model_that_is_asked_anew_is_answered_from_what_was_done(self, chat, tools, outbox):

@@ -13,7 +13,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command, Send
 
 from settled.adapters import neutral
-from settled.adapters.history import Answered, Asking, Histories, Said
+from settled.adapters.history import Answered, Asking, Closed, Histories, Said
 from settled.adapters.values import Packer
 from settled.api.foreign import Shape, Values
 from settled.errors import DeclarationError
@@ -24,6 +24,7 @@ except ImportError:  # a graph without agents
     AgentMiddleware = object  # Guarded says what is missing
 
 if TYPE_CHECKING:
+    from settled.adapters.history import Item
     from settled.api.guard import Guard
     from settled.api.result import Result
     from settled.core.model import Fault
@@ -90,11 +91,13 @@ def _read(request: Any, handler: Any, histories: Histories, threaded: bool = Fal
     return call["name"], call["args"], asked, invoke, partial(_shape, request.tool)
 
 
-def _items(message: Any) -> list[Said | Asking | Answered]:
+def _items(message: Any) -> list[Item]:
     if isinstance(message, ToolMessage | HumanMessage):
         return [Answered(message.tool_call_id) if isinstance(message, ToolMessage) else Said(str(message.content))]
-    calls = message.tool_calls if isinstance(message, AIMessage) else ()
-    return [Asking(message.id or "", [(c["id"] or "", c["name"], c["args"]) for c in calls])] if calls else []
+    if not isinstance(message, AIMessage):
+        return []
+    calls = [(call["id"] or "", call["name"], call["args"]) for call in message.tool_calls]
+    return [Asking(message.id or "", calls) if calls else Closed()]
 
 
 def _in_threads(tool: BaseTool) -> bool:
