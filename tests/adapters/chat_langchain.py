@@ -1,6 +1,8 @@
 """A scripted conversation of a LangChain agent, or of a hand-built graph."""
 
 import asyncio
+import operator
+from typing import Annotated, TypedDict
 
 from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
@@ -45,10 +47,19 @@ def neutral(messages):
     return found
 
 
-def hand_built(script, tools, hooks, saver):
-    graph = StateGraph(MessagesState)
+class WithoutIds(TypedDict):
+    messages: Annotated[list, operator.add]
+
+
+def hand_built(script, tools, hooks, saver, *, ids=True):
+    graph = StateGraph(MessagesState if ids else WithoutIds)
     model = Scripted(script=script)
-    graph.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
+
+    def ask(state):
+        said = model.invoke(state["messages"])
+        return {"messages": [said if ids else said.model_copy(update={"id": None})]}
+
+    graph.add_node("model", ask)
     graph.add_node("tools", ToolNode(tools, handle_tool_errors=False, **hooks))
     graph.add_edge(START, "model")
     graph.add_conditional_edges("model", tools_condition)
@@ -61,12 +72,13 @@ class Chat:
 
     def __init__(self, home, tools, script, *, kind, guard, effects, middleware=()):
         self.home, self.guard, self.kind, self.tools = home, guard, kind, tools
-        self.script = script
+        self.script, self.kept = script, []
         self.effects, self.before = effects, list(middleware)
 
     def _agent(self, saver):
-        if self.kind == "ToolNode":
-            return hand_built(self.script, self.tools, wrap(self.guard, self.effects) if self.guard else {}, saver)
+        if self.kind in ("ToolNode", "without ids"):
+            hooks = wrap(self.guard, self.effects) if self.guard else {}
+            return hand_built(self.script, self.tools, hooks, saver, ids=self.kind == "ToolNode")
         own = [Guarded(self.guard, self.effects)] if self.guard else []
         return create_agent(Scripted(script=self.script), self.tools, middleware=self.before + own, checkpointer=saver)
 
@@ -74,8 +86,14 @@ class Chat:
         """The store is lost."""
         (self.home / "threads.db").unlink(missing_ok=True)
 
+    def keep(self, texts):
+        """The store holds what was said by the user and the model in turn, and nothing else."""
+        self.forget()
+        self.kept = [AIMessage(text) if at % 2 else HumanMessage(text) for at, text in enumerate(texts)]
+
     async def say(self, text):
-        return await self.invoke({"messages": [("user", text)]})
+        kept, self.kept = self.kept, []
+        return await self.invoke({"messages": [*kept, HumanMessage(text)]})
 
     async def go_on(self):
         return await self.invoke(None)

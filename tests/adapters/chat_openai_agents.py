@@ -69,6 +69,7 @@ class Chat:
         own = [tool if hasattr(tool, "on_invoke_tool") else function_tool(tool) for tool in tools]
         agent = Agent("a", tools=own, model=Scripted(self.script), **more)
         self.agent = guarded(agent, guard, effects) if guard else agent
+        self.kept = []
         self.config = RunConfig(group_id="t1")
 
     @property
@@ -79,9 +80,18 @@ class Chat:
         for path in self.home.glob("session.db*"):
             path.unlink()
 
+    def keep(self, texts):
+        """The store holds what was said by the user and the model in turn, and nothing else."""
+        self.forget()
+        self.kept = [
+            output(text)[0].model_dump() if at % 2 else {"role": "user", "content": text}
+            for at, text in enumerate(texts)
+        ]
+
     async def say(self, text):
-        session = self.session
+        session, kept, self.kept = self.session, self.kept, []
         try:
+            await session.add_items(kept)
             return await Runner.run(self.agent, text, session=session, run_config=self.config)
         finally:
             session.close()

@@ -3,6 +3,7 @@
 from pydantic_ai import Agent
 from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
+    ModelRequest,
     ModelResponse,
     TextPart,
     ToolCallPart,
@@ -53,6 +54,14 @@ class Chat:
 
     def forget(self):
         self.home.unlink(missing_ok=True)
+
+    def keep(self, texts):
+        """The store holds what was said by the user and the model in turn, and nothing else."""
+        said = [
+            ModelResponse(parts=[TextPart(text)]) if at % 2 else ModelRequest(parts=[UserPromptPart(text)])
+            for at, text in enumerate(texts)
+        ]
+        self.home.write_bytes(ModelMessagesTypeAdapter.dump_json(said))
 
     def stored(self):
         return ModelMessagesTypeAdapter.validate_json(self.home.read_bytes()) if self.home.exists() else []

@@ -92,11 +92,33 @@ async def fails(chat, doing) -> None:
         await doing
 
 
+SAID = [
+    pytest.param(("mail ann", "now another one", "and another"), id="other words"),
+    pytest.param(("mail ann", "mail ann", "mail ann"), id="the same words"),
+]
+"""What the user says in three turns."""
+
+
+def stored_by_framework(home) -> dict[str, bytes]:
+    """Its files, without the journal's."""
+    return {path.name: path.read_bytes() for path in home.iterdir() if not path.name.startswith("agent.db")}
+
+
+def restore(home, stored: dict[str, bytes]) -> None:
+    """The framework's store is as it was."""
+    for name in stored_by_framework(home):
+        (home / name).unlink()
+    for name, content in stored.items():
+        (home / name).write_bytes(content)
+
+
 class AdapterContract:
     """Subclass it where a ``chat`` fixture is at hand."""
 
     reused = ("call_0", "call_0")
     """Ids of two calls of different messages: servers give the same ones again and again."""
+    turn_ids = ("call_0", "call_0", "call_0")
+    """The same of three turns."""
 
     # --- one call -------------------------------------------------------------------------------------
 
@@ -171,6 +193,53 @@ class AdapterContract:
         await one.say("mail ann")
         await one.say("mail ann")
         assert outbox.sent == ["ann", "ann"]
+
+    # --- turns ----------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("said", SAID)
+    @pytest.mark.parametrize("anew", [False, True], ids=["one process", "a process each"])
+    async def test_three_turns_with_the_same_call_are_three_effects(self, chat, tools, outbox, said, anew):
+        replies = [[mail("ann", self.turn_ids[0])], "done", [mail("ann", self.turn_ids[1])], "done"]
+        replies += [[mail("ann", self.turn_ids[2])], "done"]
+        one = chat(tools, replies, effects=EFFECTS)
+        for at, text in enumerate(said):
+            if anew and at:
+                one = chat(tools, replies[2 * at :], effects=EFFECTS)
+            await one.say(text)
+            assert outbox.sent == ["ann"] * (at + 1)
+            assert one.script.answer(self.turn_ids[at]) == "sent to ann"
+
+    @pytest.mark.parametrize("said", SAID)
+    async def test_a_turn_that_is_lost_and_repeated_doubles_nothing(self, chat, tools, outbox, tmp_path, said):
+        """The second turn asks for two at once; what the framework stored of it is lost, and the model asked anew."""
+        one = chat(tools, [[mail("ann", self.turn_ids[0])], "done"], effects=EFFECTS)
+        await one.say(said[0])
+        stored = stored_by_framework(tmp_path)
+        for lost in range(2):
+            two = chat(tools, [[mail("ann", f"d{lost}"), mail("ann", f"e{lost}")], ModelDown], effects=EFFECTS)
+            await fails(two, two.say(said[1]))
+            assert outbox.sent == ["ann"] * 3
+            restore(tmp_path, stored)
+        three = chat(
+            tools, [[mail("ann", "f0"), mail("ann", "f1")], "done", [mail("ann", "g")], "done"], effects=EFFECTS
+        )
+        await three.say(said[1])
+        assert outbox.sent == ["ann"] * 3
+        assert [three.script.answer(each) for each in ("f0", "f1")] == ["sent to ann"] * 2
+        await three.say(said[2])
+        assert outbox.sent == ["ann"] * 4
+
+    async def test_the_same_words_after_an_answer_are_a_new_turn_where_only_texts_are_kept(self, chat, tools, outbox):
+        """Many applications store what was said, and no calls: nothing else tells that the first mail was answered."""
+        said, ids = [], self.turn_ids
+        for at in range(3):
+            one = chat(tools, [[mail("ann", ids[at])], ModelDown, [mail("ann", "d")], "done"], effects=EFFECTS)
+            one.keep(said)
+            await fails(one, one.say("mail ann"))
+            one.keep(said)
+            await one.say("mail ann")  # it failed: the same turn
+            assert outbox.sent == ["ann"] * (at + 1)
+            said += ["mail ann", "done"]
 
     # --- what is lost and asked for again -------------------------------------------------------------
 

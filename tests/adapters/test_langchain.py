@@ -22,14 +22,14 @@ from tests.adapters.kills import example, round_of
 from tests.adapters.script import Call, ModelDown, Script
 
 
-@pytest.fixture(params=["ainvoke", "invoke", "ToolNode"])
+@pytest.fixture(params=["ainvoke", "invoke", "ToolNode", "without ids"])
 def kind(request):
     return request.param
 
 
 @pytest.fixture
 def tools(kind, outbox, request):
-    return outbox.tools(is_async=kind == "ToolNode")
+    return outbox.tools(is_async=kind in ("ToolNode", "without ids"))
 
 
 @pytest.fixture
@@ -228,17 +228,21 @@ async def test_what_a_tool_streams_arrives(chat, outbox, tmp_path):
 
 
 @agents_only
-async def test_a_retry_inside_of_the_guard_is_refused_with_the_line_to_write(chat, tools, outbox):
-    one = chat(tools, [[mail("ann", "c1")], "done"], effects=EFFECTS)
+@pytest.mark.parametrize(
+    "inside",
+    [ToolRetryMiddleware(), HumanInTheLoopMiddleware(interrupt_on={"send_mail": True}, interrupt_mode="per_call")],
+    ids=lambda each: type(each).__name__,
+)
+async def test_what_repeats_or_edits_inside_of_the_guard_is_refused_with_the_line_to_write(chat, tools, outbox, inside):
+    """At every call: the tool is known to the guard since an agent that was put together well."""
+    one = chat(tools, [[mail("ann", "c1")], "done", [mail("bob", "c2")]], effects=EFFECTS)
+    await one.say("mail ann")
     one._agent = lambda saver: create_agent(
-        Scripted(script=one.script),
-        tools,
-        middleware=[Guarded(one.guard, EFFECTS), ToolRetryMiddleware()],
-        checkpointer=saver,
+        Scripted(script=one.script), tools, middleware=[Guarded(one.guard, EFFECTS), inside], checkpointer=saver
     )
-    with pytest.raises(settled.DeclarationError, match=r"middleware=\[…, ToolRetryMiddleware"):
-        await one.say("mail ann")
-    assert outbox.sent == []
+    with pytest.raises(settled.DeclarationError, match=rf"middleware=\[…, {type(inside).__name__}"):
+        await one.say("mail bob")
+    assert outbox.sent == ["ann"]
 
 
 @agents_only

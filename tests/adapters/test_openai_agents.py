@@ -42,6 +42,7 @@ def chat(tmp_path):
 
 class TestContract(AdapterContract):
     reused = ("c1", "c2")  # the SDK itself takes one id for one call, as is shown below
+    turn_ids = ("c1", "c2", "c3")  # and shows an answer once for each in a session's history
 
 
 async def test_without_the_guard_too_the_sdk_makes_a_reused_id_once_in_a_run(chat, tools, outbox):

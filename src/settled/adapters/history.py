@@ -38,6 +38,13 @@ class Answered(Struct, frozen=True):
     call_id: str
 
 
+class Closed(Struct, frozen=True):
+    """A message of the model that asks for nothing: the answer to the user."""
+
+
+Item = Said | Asking | Answered | Closed
+
+
 class _Read:
     """What is known of a history that was read up to some message."""
 
@@ -54,10 +61,12 @@ class _Read:
         self.open_calls: dict[str, list[str]] = {}
         self.before: frozenset[str] = frozenset()
         """Steps that were answered before it."""
+        self.closed = False
+        """The last item is the answer to the user."""
 
-    def take(self, item: Said | Asking | Answered) -> None:
+    def take(self, item: Item) -> None:
         if type(item) is Said:
-            if not self.texts or self.texts[-1] != item.text:  # the same words once more are the same turn
+            if self.closed or not self.texts or self.texts[-1] != item.text:  # sent again: the same turn
                 self.texts.append(item.text)
                 self.turn, self.place, self.steps = turn_of(self.texts), 0, set()
         elif type(item) is Asking:
@@ -68,6 +77,7 @@ class _Read:
         elif type(item) is Answered:
             self.steps.update(self.open_calls.get(item.call_id, ()))
         self.place += 1
+        self.closed = type(item) is Closed
 
     def asked(self, run: str, call_id: str, tool: str, arguments: Mapping[str, Any]) -> Asked | None:
         """Return the call as the last message has it; ``None`` if that does not ask for it."""
@@ -82,14 +92,14 @@ class Histories:
     """Reads the histories of a framework's conversations, each message once. Thread-safe.
 
     A call id is trusted within its message only: servers use the same ones again and again. A message of the user that
-    is repeated word for word, with nobody else's between, is the same turn: so a framework that failed is called again,
-    and what was answered since is in the history.
+    is repeated word for word is the same turn, unless the first was answered: so a framework that failed is called
+    again, and what its calls were answered since is in the history.
 
     Args:
         items_of: what one of the framework's messages says, in neutral words.
     """
 
-    def __init__(self, items_of: Callable[[Any], Iterable[Said | Asking | Answered]]) -> None:
+    def __init__(self, items_of: Callable[[Any], Iterable[Item]]) -> None:
         self._items_of = items_of
         self._known: OrderedDict[str, _Read] = OrderedDict()
         self._lock = threading.Lock()

@@ -13,7 +13,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command, Send
 
 from settled.adapters import neutral
-from settled.adapters.history import Answered, Asking, Histories, Said
+from settled.adapters.history import Answered, Asking, Closed, Histories, Said
 from settled.adapters.values import Packer
 from settled.api.foreign import Shape, Values
 from settled.errors import DeclarationError
@@ -24,6 +24,7 @@ except ImportError:  # a graph without agents
     AgentMiddleware = object  # Guarded says what is missing
 
 if TYPE_CHECKING:
+    from settled.adapters.history import Item
     from settled.api.guard import Guard
     from settled.api.result import Result
     from settled.core.model import Fault
@@ -57,11 +58,13 @@ def wrap(guard: Guard, effects: neutral.Effects | None = None) -> dict[str, Any]
     adapter = neutral.Adapter(guard, effects, values, lambda e: isinstance(e, GraphBubbleUp), "a thread_id")
 
     def sync(request: Any, handler: Any) -> Any:
+        _refuse_inside(handler)
         if request.tool is None:  # there is no such tool: the framework says so
             return handler(request)
         return _render(adapter.call(*_read(request, handler, histories)), request.tool_call)
 
     async def later(request: Any, handler: Any) -> Any:
+        _refuse_inside(handler)
         if request.tool is None:
             return await handler(request)
         return _render(
@@ -85,14 +88,16 @@ def _read(request: Any, handler: Any, histories: Histories, threaded: bool = Fal
         made = handler(request if given == call["args"] else request.override(tool_call={**call, "args": given}))
         return neutral.to_its_end(made) if threaded else made
 
-    return call["name"], call["args"], asked, invoke, partial(_shape, request.tool, handler)
+    return call["name"], call["args"], asked, invoke, partial(_shape, request.tool)
 
 
-def _items(message: Any) -> list[Said | Asking | Answered]:
+def _items(message: Any) -> list[Item]:
     if isinstance(message, ToolMessage | HumanMessage):
         return [Answered(message.tool_call_id) if isinstance(message, ToolMessage) else Said(str(message.content))]
-    calls = message.tool_calls if isinstance(message, AIMessage) else ()
-    return [Asking(message.id or "", [(c["id"] or "", c["name"], c["args"]) for c in calls])] if calls else []
+    if not isinstance(message, AIMessage):
+        return []
+    calls = [(call["id"] or "", call["name"], call["args"]) for call in message.tool_calls]
+    return [Asking(message.id or "", calls) if calls else Closed()]
 
 
 def _in_threads(tool: BaseTool) -> bool:
@@ -100,9 +105,13 @@ def _in_threads(tool: BaseTool) -> bool:
     return tool.coroutine is None if isinstance(tool, StructuredTool | Tool) else not overridden
 
 
-def _shape(tool: BaseTool, handler: object) -> Shape:
+def _refuse_inside(handler: object) -> None:
+    """Look at each call: agents share a guard, and only the chain of a call tells what stands in it."""
     for name in neutral.inner(handler, _INNER):
         raise DeclarationError(f"{name} stands after Guarded: write middleware=[…, {name}(…), Guarded(guard)]")
+
+
+def _shape(tool: BaseTool) -> Shape:
     schema = model if isinstance(model := tool.tool_call_schema, dict) else model.model_json_schema()
     return Shape(schema, _in_threads(tool), neutral.checked_by(model))
 

@@ -212,8 +212,8 @@ def inner(function: object, names: Sequence[str]) -> list[str]:
         if id(each) in looked or not callable(each):
             continue
         looked.add(id(each))
-        owner = type(getattr(each, "__self__", None))
-        found += [name for name in names if any(base.__name__ == name for base in owner.__mro__)]
+        if (owner := getattr(each, "__self__", None)) is not None:
+            found += [name for name in names if any(base.__name__ == name for base in type(owner).__mro__)]
         cells = getattr(each, "__closure__", None) or ()
         todo += [cell.cell_contents for cell in cells] + [getattr(each, "__wrapped__", None)]
     return found

@@ -22,6 +22,8 @@ from settled.core.faults.mcp import classify_mcp
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from agents.tool_context import TContext, ToolContext
 
     from settled.api.guard import Guard
@@ -135,11 +137,22 @@ def _identify(context: Any) -> Asked:
     """Return which call it is. To the SDK an id is one call within a run; it keeps them with the run's state."""
     run = context.run_config.group_id if context.run_config else None
     items = [item for item in context.turn_input if isinstance(item, dict)]
-    said = [str(item.get("content")) for item in items if item.get("role") == "user"]
-    turn = turn_of(text for at, text in enumerate(said) if not at or text != said[at - 1])  # sent again: the same one
+    turn = turn_of(_said(items))
     answered = {item["call_id"] for item in items if item.get("type") == "function_call_output"}
     known = answered | set(context._tool_invocations) - {context.tool_call_id}  # noqa: SLF001 - no other history
     return Asked(run or "", turn, f"{turn}:{context.tool_call_id}", seen={f"{turn}:{each}/0" for each in known})
+
+
+def _said(items: Iterable[dict[str, Any]]) -> list[str]:
+    """Return what the user said; what is sent again before the model has answered it counts once."""
+    said: list[str] = []
+    closed = False
+    for item in items:
+        text, role = str(item.get("content")), item.get("role")
+        if role == "user" and (closed or not said or said[-1] != text):
+            said.append(text)
+        closed = role == "assistant"  # a call that goes with such a message is kept after it, and answered
+    return said
 
 
 def _failed(outcome: Any) -> Fault | None:

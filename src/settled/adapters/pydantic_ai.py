@@ -31,7 +31,7 @@ from pydantic_ai.messages import (
 from pydantic_core import to_jsonable_python
 
 from settled.adapters import neutral
-from settled.adapters.history import Answered, Asking, Histories, Said
+from settled.adapters.history import Answered, Asking, Closed, Histories, Said
 from settled.adapters.values import Packer
 from settled.api.foreign import Shape, Values
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai.tools import ToolDefinition
 
+    from settled.adapters.history import Item
     from settled.api.guard import Guard
     from settled.core.model import Fault
 
@@ -121,11 +122,11 @@ def _is_plain(arguments: dict[str, Any]) -> bool:
     return all(type(value) in (str, int, float, bool, type(None)) for value in arguments.values())
 
 
-def _items(message: Any) -> Iterator[Said | Asking | Answered]:
+def _items(message: Any) -> Iterator[Item]:
     if isinstance(message, ModelResponse):
         calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
-        if calls:
-            yield Asking("", [(part.tool_call_id, part.tool_name, _arguments(part)) for part in calls])
+        asked = [(part.tool_call_id, part.tool_name, _arguments(part)) for part in calls]
+        yield Asking("", asked) if asked else Closed()
         return
     for part in message.parts:
         if isinstance(part, ToolReturnPart | RetryPromptPart):
