@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, quote_plus
 
 import httpx
 import pytest
@@ -12,6 +14,7 @@ from cryptography.fernet import Fernet
 import settled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 PLANTED = ("p4ss-SECRET", "SECRET-abc", "SECRET-bearer-0123456789", "SECRET-in-url", "dXNlcjpTRUNSRVQtYmFzaWM=")
@@ -95,3 +98,45 @@ def test_case_068_with_a_key_everything_is_kept_and_nothing_is_readable(tmp_path
         again = guard.tool(effect="write", key="t:{user}", redact=("password",))(token.function)
         with pytest.raises(settled.ResultUnavailable, match="another key"):
             again("ann", "p4ss-SECRET")
+
+
+KEY = "-----BEGIN KEY-----\nMIIEvQp4ss-SECRET\nend+p4ss-SECRET/é\n-----END KEY-----\n"
+SPELT: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "stripped": str.strip,
+    "repr": repr,
+    "json": json.dumps,
+    "json in unicode": lambda secret: json.dumps(secret, ensure_ascii=False),
+    "in an address": quote,
+    "in an address, all of it": lambda secret: quote(secret, safe=""),
+    "in a form": quote_plus,
+    "its second line": lambda secret: secret.strip().splitlines()[-1 if secret.count("\n") < 2 else 1],
+}
+
+
+@pytest.mark.parametrize("secret", [KEY, "p4ss-SECRET\n", "\"'p4ss-SECRET", "é p4ss-SECRET", " p4ss-SECRET\\x "])
+@pytest.mark.parametrize("spelt", SPELT)
+def test_case_068_a_secret_is_known_in_each_spelling(tmp_path: Path, secret: str, spelt: str) -> None:
+    with settled.Guard(f"sqlite:///{tmp_path}/j.db") as guard:
+
+        @guard.tool(effect="write", redact=("password", "more"), attempts=1, breaker=None)
+        def login(password: str, more: dict[str, int]) -> str:
+            raise RuntimeError(f"bad <{SPELT[spelt](password)}> {list(more)}")
+
+        result = login.call(secret, {secret: 1})
+    shown = f"{result} {result.for_model()}".encode()
+    kept = everything(tmp_path)
+    assert b"bad <" in kept
+    assert b"p4ss-SECRET" not in kept + shown
+
+
+def test_case_068_a_key_that_cannot_be_made_shows_no_secret(guard: settled.Guard) -> None:
+    def key(password: str) -> str:
+        raise ValueError(f"no key of {password}")
+
+    @guard.tool(effect="write", redact=("password",), key=key)
+    def login(password: str) -> str:
+        return "in"
+
+    shown = login.call("p4ss-SECRET").for_model()
+    assert "no key of [redacted]" in shown

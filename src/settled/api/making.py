@@ -126,8 +126,8 @@ def _parts(guard: Guard, tool: Tool[Any, Any]) -> tuple[Any, ...]:
 
 
 def _cleaner(arguments: Arguments, redacted: Sequence[str]) -> Callable[[str], str]:
-    hidden = secrets.hidden(arguments.plain, redacted)
-    return lambda message: secrets.clean(message, hidden)
+    texts = secrets.texts(arguments.plain, redacted)
+    return lambda message: secrets.clean(message, secrets.spellings(texts))
 
 
 def _runner(guard: Guard, tool: Tool[Any, Any], arguments: Arguments, ask: Ask | None) -> Callable[[Call | None], Any]:
@@ -203,7 +203,7 @@ def view(guard: Guard, tool: Tool[Any, Any], call: Call) -> CurrentCall:
 def invalid(guard: Guard, bound: BoundCall[Any], fields: dict[str, str]) -> Result[Any]:
     """Return the result for arguments that do not fit; nothing was recorded or executed."""
     tool = bound.tool.name
-    hidden = secrets.hidden(dict(bound.kwargs), bound.tool.checked.options.redact)
+    hidden = secrets.hidden(_as_given(bound), bound.tool.checked.options.redact)
     fields = {name: secrets.clean(why, hidden) for name, why in fields.items()}
     mark = signature(tool, sorted(fields.items()))
     options, step = bound.options, "fix_arguments"
@@ -211,6 +211,10 @@ def invalid(guard: Guard, bound: BoundCall[Any], fields: dict[str, str]) -> Resu
         step = guard.streak_of().failed(tool, mark, message=options.message or None)
     guard.floor.tell("invalid", None, tool=tool, next=step)
     return _invalid(tool, "arguments", "; ".join(f"{name}: {why}" for name, why in fields.items()), fields, step)
+
+
+def _as_given(bound: BoundCall[Any]) -> dict[str, Any]:
+    return dict(zip(bound.tool.schema.parameters, bound.args, strict=False)) | dict(bound.kwargs)
 
 
 def _invalid(tool: str, reason: str, message: str, fields: dict[str, str], step: Any) -> Result[Any]:
