@@ -12,6 +12,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 import settled
+from settled.api.queue import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,3 +141,17 @@ def test_case_068_a_key_that_cannot_be_made_shows_no_secret(guard: settled.Guard
 
     shown = login.call("p4ss-SECRET").for_model()
     assert "no key of [redacted]" in shown
+
+
+def test_case_068_what_a_rule_says_of_a_call_shows_no_secret(tmp_path: Path) -> None:
+    with settled.Guard(f"sqlite:///{tmp_path}/j.db") as guard:
+
+        @guard.tool(effect="write", redact=("password",), approve=lambda password: f"check {password!r}")
+        def login(password: str) -> str:
+            return "in"
+
+        result = login.options(wait=0).call("p4ss-SECRET\n")
+        listed = [call.reason for call in waiting(guard.journal)]
+    assert (result.status, result.reason) == ("awaiting_approval", "check '[redacted]'")
+    assert listed == [result.reason]
+    assert b"p4ss-SECRET" not in everything(tmp_path)
