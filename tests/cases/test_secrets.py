@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
@@ -155,3 +156,41 @@ def test_case_068_what_a_rule_says_of_a_call_shows_no_secret(tmp_path: Path) -> 
     assert (result.status, result.reason) == ("awaiting_approval", "check '[redacted]'")
     assert listed == [result.reason]
     assert b"p4ss-SECRET" not in everything(tmp_path)
+
+
+@pytest.mark.parametrize("on_error", ["keep", "compensate"])
+@pytest.mark.parametrize("inner", [False, True])
+def test_case_068_the_reason_that_a_run_ends_with_shows_no_secret(tmp_path: Path, on_error: Any, inner: bool) -> None:
+    with settled.Guard(f"sqlite:///{tmp_path}/j.db") as guard:
+
+        @guard.tool(effect="write", redact=("password",), waiver="logging in does no harm")
+        def login(password: str) -> str:
+            return "in"
+
+        def work() -> None:
+            with guard.run("r", on_error=on_error), guard.run("inner") if inner else nullcontext():
+                login("p4ss-SECRET\n")
+                raise RuntimeError("no mail for p4ss-SECRET")
+
+        with pytest.raises(RuntimeError, match="p4ss-SECRET"):
+            work()
+        record = guard.journal.run("", "r")
+        assert record is not None
+        assert record.reason == "RuntimeError: no mail for [redacted]"
+        if on_error == "compensate":
+            with pytest.raises(settled.RunUndone, match=r"no mail for \[redacted\]"), guard.run("r"):
+                pass
+    assert b"p4ss-SECRET" not in everything(tmp_path)
+
+
+def test_case_068_a_run_undone_by_hand_shows_no_secret(guard: settled.Guard) -> None:
+    @guard.tool(effect="write", redact=("password",), waiver="logging in does no harm")
+    def login(password: str) -> str:
+        return "in"
+
+    with guard.run("r") as run:
+        guard.dispatch("login", {"password": ["p4ss-SECRET"]})
+        run.compensate("it said 'p4ss-SECRET'")
+    record = guard.journal.run("", "r")
+    assert record is not None
+    assert record.reason == "it said '[redacted]'"

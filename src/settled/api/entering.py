@@ -68,10 +68,10 @@ def _demand_known(guard: Guard, name: str, compensate: str) -> None:
         raise DeclarationError(f"{name} is undone by {compensate!r}, which this guard has not: guard.add({compensate})")
 
 
-def reason_of(error: BaseException) -> str:
+def reason_of(error: BaseException, hidden: Sequence[str] = ()) -> str:
     """Return in a line, without secrets, why a run ended."""
-    said = str(error)
-    return secrets.clean(f"{type(error).__name__}: {said}" if said else type(error).__name__)[:LONGEST_REASON]
+    name, said = type(error).__name__, str(error)
+    return secrets.clean(f"{name}: {said}" if said else name, hidden)[:LONGEST_REASON]
 
 
 class Entering:

@@ -11,6 +11,7 @@ from settled.api.asking import NOWHERE, Place, make_ask, needs_record, place_of
 from settled.api.bound import ORDINARY
 from settled.api.recent import told_as
 from settled.api.result import Earlier, Result
+from settled.api.run import current_run
 from settled.api.schema import BadArguments, snapshot
 from settled.api.undoing import demand_leave, demand_undoing
 from settled.core import codec
@@ -104,7 +105,7 @@ def make_binding(
     parts = tool.parts or _parts(guard, tool)
     run = _not_to_be_run if arguments is None else _runner(guard, tool, arguments, ask)
     redacted = tool.checked.options.redact
-    return Binding(run, _cleaner(arguments, redacted) if arguments and redacted else secrets.clean, *parts)
+    return Binding(run, _cleaner(arguments.plain, redacted) if arguments and redacted else secrets.clean, *parts)
 
 
 def _parts(guard: Guard, tool: Tool[Any, Any]) -> tuple[Any, ...]:
@@ -125,9 +126,18 @@ def _parts(guard: Guard, tool: Tool[Any, Any]) -> tuple[Any, ...]:
     return tool.parts
 
 
-def _cleaner(arguments: Arguments, redacted: Sequence[str]) -> Callable[[str], str]:
-    texts = secrets.texts(arguments.plain, redacted)
+def _cleaner(arguments: Mapping[str, Any], redacted: Sequence[str]) -> Callable[[str], str]:
+    texts = _hidden(arguments, redacted)
     return lambda message: secrets.clean(message, secrets.spellings(texts))
+
+
+def _hidden(arguments: Mapping[str, Any], redacted: Sequence[str]) -> frozenset[str]:
+    """Return what a call hides; the run that it is made in remembers it, for the reason it may end with."""
+    texts = secrets.texts(arguments, redacted)
+    run = current_run.get() if texts else None
+    if run is not None:
+        run.hidden.update(texts)
+    return texts
 
 
 def _runner(guard: Guard, tool: Tool[Any, Any], arguments: Arguments, ask: Ask | None) -> Callable[[Call | None], Any]:
@@ -203,7 +213,7 @@ def view(guard: Guard, tool: Tool[Any, Any], call: Call) -> CurrentCall:
 def invalid(guard: Guard, bound: BoundCall[Any], fields: dict[str, str]) -> Result[Any]:
     """Return the result for arguments that do not fit; nothing was recorded or executed."""
     tool = bound.tool.name
-    hidden = secrets.hidden(_as_given(bound), bound.tool.checked.options.redact)
+    hidden = secrets.spellings(_hidden(_as_given(bound), bound.tool.checked.options.redact))
     fields = {name: secrets.clean(why, hidden) for name, why in fields.items()}
     mark = signature(tool, sorted(fields.items()))
     options, step = bound.options, "fix_arguments"
