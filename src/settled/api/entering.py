@@ -108,11 +108,13 @@ class Entering:
             try:
                 wanted = steps.send(answer)
             except StopIteration as stop:
-                return self._memory(stop.value)
+                reply = stop.value
+                break
             if isinstance(wanted, float):
                 time.sleep(wanted)
             else:
                 answer = self.guard.journal.perform(wanted)
+        return self._memory(reply)
 
     async def aenter(self) -> Entry:
         """Like ``enter``, without blocking the loop."""
@@ -121,11 +123,13 @@ class Entering:
             try:
                 wanted = steps.send(answer)
             except StopIteration as stop:
-                return await asyncio.to_thread(self._memory, stop.value)
+                reply = stop.value
+                break
             if isinstance(wanted, float):
                 await asyncio.sleep(wanted)
             else:
                 answer = await self.guard.journal.aperform(wanted)
+        return await asyncio.to_thread(self._memory, reply)
 
     def _steps(self) -> Generator[EnterRun | float, Any, Entry | Held | Undone]:
         """Yield a transition to perform, or seconds to sleep; return how it came out."""
