@@ -77,7 +77,9 @@ def test_what_is_refused_is_never_made(desk, paid):
     guard.refuse(first.operation_id, by="eva", reason="too much")
     again = pay.call("ann", 10)
     assert (again.status, again.reason, again.next, paid) == ("refused", "too much", "give_up", [])
-    with pytest.raises(settled.CallRefused):
+    assert again.message == "a person refused it: too much"
+    assert again.message in again.for_model()
+    with pytest.raises(settled.CallRefused, match="a person refused it: too much"):
         again.unwrap()
     with pytest.raises(settled.DeclarationError, match="the call is refused"):
         guard.approve(first.operation_id, by="eva")
