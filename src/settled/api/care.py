@@ -161,7 +161,9 @@ def resolve(
     data, note = making.encoder(guard, tool_of(guard, call))(result) if given else (None, "")
     note = note or (GIVEN if given and call.tool not in guard.tools else "")
     reply = guard.journal.perform(
-        Resolve(operation_id, verdict, secrets.clean(by), secrets.clean(reason), then, data, note, force, call.epoch)
+        Resolve(
+            operation_id, verdict, secrets.clean(by.strip()), secrets.clean(reason), then, data, note, force, call.epoch
+        )
     )
     if isinstance(reply, Refused):
         raise DeclarationError(f"{operation_id}: {reply.why}")
