@@ -65,6 +65,8 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
         return invalid(guard, bound, {"arguments": str(error)})
     except Exception as error:  # noqa: BLE001 - the tool's own key= function
         return invalid(guard, bound, {"arguments": f"no key can be made of them: {type(error).__name__}"})
+    if ask is not None and ask.leave is not None:
+        guard.floor.attend()  # its asker may wait for the person whom the alert is to reach
     binding = make_binding(guard, tool, arguments, ask)
     budget = place.run.charge if place.run else None
     limits = _UNLIMITED if place is NOWHERE and bound.options is ORDINARY else _limits(guard, bound, place)
@@ -234,6 +236,8 @@ def _invalid(tool: str, reason: str, message: str, fields: dict[str, str], step:
 def finish(guard: Guard, prepared: Prepared, answer: Answer) -> Result[Any]:
     """Turn the machine's answer into the caller's result."""
     note(guard, prepared, answer)
+    if answer.status != "succeeded":
+        guard.floor.attend()
     return to_result(guard, prepared.bound.tool, answer, prepared.life)
 
 
