@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, quote_plus
 
 import httpx
 import pytest
 from cryptography.fernet import Fernet
 
 import settled
+from settled.api.queue import waiting
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 PLANTED = ("p4ss-SECRET", "SECRET-abc", "SECRET-bearer-0123456789", "SECRET-in-url", "dXNlcjpTRUNSRVQtYmFzaWM=")
@@ -95,3 +100,97 @@ def test_case_068_with_a_key_everything_is_kept_and_nothing_is_readable(tmp_path
         again = guard.tool(effect="write", key="t:{user}", redact=("password",))(token.function)
         with pytest.raises(settled.ResultUnavailable, match="another key"):
             again("ann", "p4ss-SECRET")
+
+
+KEY = "-----BEGIN KEY-----\nMIIEvQp4ss-SECRET\nend+p4ss-SECRET/é\n-----END KEY-----\n"
+SPELT: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "stripped": str.strip,
+    "repr": repr,
+    "json": json.dumps,
+    "json in unicode": lambda secret: json.dumps(secret, ensure_ascii=False),
+    "in an address": quote,
+    "in an address, all of it": lambda secret: quote(secret, safe=""),
+    "in a form": quote_plus,
+    "its second line": lambda secret: secret.strip().splitlines()[-1 if secret.count("\n") < 2 else 1],
+}
+
+
+@pytest.mark.parametrize("secret", [KEY, "p4ss-SECRET\n", "\"'p4ss-SECRET", "é p4ss-SECRET", " p4ss-SECRET\\x "])
+@pytest.mark.parametrize("spelt", SPELT)
+def test_case_068_a_secret_is_known_in_each_spelling(tmp_path: Path, secret: str, spelt: str) -> None:
+    with settled.Guard(f"sqlite:///{tmp_path}/j.db") as guard:
+
+        @guard.tool(effect="write", redact=("password", "more"), attempts=1, breaker=None)
+        def login(password: str, more: dict[str, int]) -> str:
+            raise RuntimeError(f"bad <{SPELT[spelt](password)}> {list(more)}")
+
+        result = login.call(secret, {secret: 1})
+    shown = f"{result} {result.for_model()}".encode()
+    kept = everything(tmp_path)
+    assert b"bad <" in kept
+    assert b"p4ss-SECRET" not in kept + shown
+
+
+def test_case_068_a_key_that_cannot_be_made_shows_no_secret(guard: settled.Guard) -> None:
+    def key(password: str) -> str:
+        raise ValueError(f"no key of {password}")
+
+    @guard.tool(effect="write", redact=("password",), key=key)
+    def login(password: str) -> str:
+        return "in"
+
+    shown = login.call("p4ss-SECRET").for_model()
+    assert "no key of [redacted]" in shown
+
+
+def test_case_068_what_a_rule_says_of_a_call_shows_no_secret(tmp_path: Path) -> None:
+    with settled.Guard(f"sqlite:///{tmp_path}/j.db") as guard:
+
+        @guard.tool(effect="write", redact=("password",), approve=lambda password: f"check {password!r}")
+        def login(password: str) -> str:
+            return "in"
+
+        result = login.options(wait=0).call("p4ss-SECRET\n")
+        listed = [call.reason for call in waiting(guard.journal)]
+    assert (result.status, result.reason) == ("awaiting_approval", "check '[redacted]'")
+    assert listed == [result.reason]
+    assert b"p4ss-SECRET" not in everything(tmp_path)
+
+
+@pytest.mark.parametrize("on_error", ["keep", "compensate"])
+@pytest.mark.parametrize("inner", [False, True])
+def test_case_068_the_reason_that_a_run_ends_with_shows_no_secret(tmp_path: Path, on_error: Any, inner: bool) -> None:
+    with settled.Guard(f"sqlite:///{tmp_path}/j.db") as guard:
+
+        @guard.tool(effect="write", redact=("password",), waiver="logging in does no harm")
+        def login(password: str) -> str:
+            return "in"
+
+        def work() -> None:
+            with guard.run("r", on_error=on_error), guard.run("inner") if inner else nullcontext():
+                login("p4ss-SECRET\n")
+                raise RuntimeError("no mail for p4ss-SECRET")
+
+        with pytest.raises(RuntimeError, match="p4ss-SECRET"):
+            work()
+        record = guard.journal.run("", "r")
+        assert record is not None
+        assert record.reason == "RuntimeError: no mail for [redacted]"
+        if on_error == "compensate":
+            with pytest.raises(settled.RunUndone, match=r"no mail for \[redacted\]"), guard.run("r"):
+                pass
+    assert b"p4ss-SECRET" not in everything(tmp_path)
+
+
+def test_case_068_a_run_undone_by_hand_shows_no_secret(guard: settled.Guard) -> None:
+    @guard.tool(effect="write", redact=("password",), waiver="logging in does no harm")
+    def login(password: str) -> str:
+        return "in"
+
+    with guard.run("r") as run:
+        guard.dispatch("login", {"password": ["p4ss-SECRET"]})
+        run.compensate("it said 'p4ss-SECRET'")
+    record = guard.journal.run("", "r")
+    assert record is not None
+    assert record.reason == "it said '[redacted]'"

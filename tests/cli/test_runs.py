@@ -205,6 +205,8 @@ def test_leave_is_given_and_refused_from_the_queue(desk):
     assert "amount is over 100" in waiting.out
     shown = desk.cli("queue", "show", first.operation_id, app=False)
     assert f"settled queue approve {first.operation_id}" in shown.out
+    nobody = desk.cli("queue", "approve", first.operation_id, "--by", "", app=False)
+    assert (nobody.code, "needs a name" in nobody.err) == (5, True)
     given = desk.cli("queue", "approve", first.operation_id, "--by", "eva", app=False)
     assert (given.code, "leave is given" in given.out) == (0, True)
     refused = desk.cli("queue", "refuse", second.operation_id, "--by", "eva", "--reason", "no", "--json", app=False)

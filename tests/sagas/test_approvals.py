@@ -77,7 +77,9 @@ def test_what_is_refused_is_never_made(desk, paid):
     guard.refuse(first.operation_id, by="eva", reason="too much")
     again = pay.call("ann", 10)
     assert (again.status, again.reason, again.next, paid) == ("refused", "too much", "give_up", [])
-    with pytest.raises(settled.CallRefused):
+    assert again.message == "a person refused it: too much"
+    assert again.message in again.for_model()
+    with pytest.raises(settled.CallRefused, match="a person refused it: too much"):
         again.unwrap()
     with pytest.raises(settled.DeclarationError, match="the call is refused"):
         guard.approve(first.operation_id, by="eva")
@@ -116,6 +118,21 @@ def test_four_eyes_are_of_two_persons(desk, paid):
     assert pay.options(wait=0).call("ann", 10).status == "awaiting_approval"
     guard.approve(first.operation_id, by="bob")
     assert (pay.call("ann", 10).ok, paid) == (True, [("ann", 10)])
+
+
+@pytest.mark.parametrize("same", [" eva ", "EVA", "eva\n"])
+def test_blanks_and_case_make_nobody_a_second_person(desk, paid, same):
+    guard = desk.open()
+    pay = pay_of(guard, paid, approvers=2, key="{to}")
+    first = pay.options(wait=0).call("ann", 10)
+    guard.approve(first.operation_id, by=" Eva ")
+    with pytest.raises(settled.DeclarationError, match="has agreed already: it takes somebody else"):
+        guard.approve(first.operation_id, by=same)
+    with pytest.raises(settled.DeclarationError, match="a decision needs a name"):
+        guard.approve(first.operation_id, by="  ")
+    assert guard.journal.get(first.operation_id).leave.by == ("Eva",)
+    assert pay.options(wait=0).call("ann", 10).status == "awaiting_approval"
+    assert paid == []
 
 
 def test_leave_ends_and_is_asked_for_anew(desk, paid):

@@ -59,6 +59,19 @@ def test_a_run_that_was_undone_says_so_and_does_nothing(desk):
         with guard.run("trip", on_error="compensate"):
             guard.tools["book"]("never")
     assert (error.value.status, error.value.run_id, desk.books) == ("compensated", "trip", books)
+    assert (error.value.__context__, error.value.__cause__) == (None, None)  # it stands alone in a traceback
+
+
+def test_an_async_run_that_was_undone_says_so_by_one_error(desk):
+    guard = fail(desk, ("book", "flight"))
+
+    async def again():
+        async with guard.run("trip"):
+            pass
+
+    with pytest.raises(settled.RunUndone) as error:
+        asyncio.run(again())
+    assert (error.value.__context__, error.value.__cause__) == (None, None)
 
 
 def test_a_run_that_ends_well_is_completed_and_replays(desk):

@@ -58,8 +58,8 @@ def leave_for(tool: Tool[Any, Any], arguments: Arguments) -> Leave | None:
         why = f"its rule failed: {type(error).__name__}"
     if not why:
         return None
-    within = float(options.approve_within)
-    return Leave(secrets.clean(why)[:LONGEST_WHY], 0.0, options.version, options.approvers, within)
+    within, hidden = float(options.approve_within), secrets.hidden(arguments.plain, options.redact)
+    return Leave(secrets.clean(why, hidden)[:LONGEST_WHY], 0.0, options.version, options.approvers, within)
 
 
 def _why(rule: Any, arguments: Arguments) -> str:

@@ -111,6 +111,7 @@ def binding_of(guard: Guard, call: Call) -> tuple[Binding | None, Listening | No
 
 
 def _adopt(guard: Guard, limit: int) -> int:
+    guard.floor.attend()
     at_work = _oldest(guard, CallQuery(states=(State.PROCESSING,), tenant=guard.tenant), limit)
     calls = [adopted(guard, call.operation_id) for call in at_work]
     return sum(call is not None and call.state is not State.PROCESSING for call in calls)
@@ -161,11 +162,14 @@ def resolve(
     data, note = making.encoder(guard, tool_of(guard, call))(result) if given else (None, "")
     note = note or (GIVEN if given and call.tool not in guard.tools else "")
     reply = guard.journal.perform(
-        Resolve(operation_id, verdict, secrets.clean(by), secrets.clean(reason), then, data, note, force, call.epoch)
+        Resolve(
+            operation_id, verdict, secrets.clean(by.strip()), secrets.clean(reason), then, data, note, force, call.epoch
+        )
     )
     if isinstance(reply, Refused):
         raise DeclarationError(f"{operation_id}: {reply.why}")
     guard.floor.presence.wake(operation_id)
+    guard.floor.attend()
     _heed(guard, reply)
     return making.to_result(guard, tool_of(guard, reply), from_record(reply))
 

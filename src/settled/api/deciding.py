@@ -27,7 +27,8 @@ def decide(
     call = guard.journal.get(operation_id)
     if call is None or not (any_tenant or call.tenant == guard.tenant):
         raise DeclarationError(f"no call of tenant {guard.tenant!r} has the operation id {operation_id!r}")
-    reply = guard.journal.perform(Decide(operation_id, give, secrets.clean(by), secrets.clean(reason), call.log_no))
+    by, reason = secrets.clean(by.strip()), secrets.clean(reason)
+    reply = guard.journal.perform(Decide(operation_id, give, by, reason, call.log_no))
     if isinstance(reply, Refused):
         raise DeclarationError(f"{operation_id}: {reply.why}")
     guard.floor.presence.wake(operation_id)

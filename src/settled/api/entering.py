@@ -68,10 +68,10 @@ def _demand_known(guard: Guard, name: str, compensate: str) -> None:
         raise DeclarationError(f"{name} is undone by {compensate!r}, which this guard has not: guard.add({compensate})")
 
 
-def reason_of(error: BaseException) -> str:
+def reason_of(error: BaseException, hidden: Sequence[str] = ()) -> str:
     """Return in a line, without secrets, why a run ended."""
-    said = str(error)
-    return secrets.clean(f"{type(error).__name__}: {said}" if said else type(error).__name__)[:LONGEST_REASON]
+    name, said = type(error).__name__, str(error)
+    return secrets.clean(f"{name}: {said}" if said else name, hidden)[:LONGEST_REASON]
 
 
 class Entering:
@@ -108,11 +108,13 @@ class Entering:
             try:
                 wanted = steps.send(answer)
             except StopIteration as stop:
-                return self._memory(stop.value)
+                reply = stop.value
+                break
             if isinstance(wanted, float):
                 time.sleep(wanted)
             else:
                 answer = self.guard.journal.perform(wanted)
+        return self._memory(reply)
 
     async def aenter(self) -> Entry:
         """Like ``enter``, without blocking the loop."""
@@ -121,11 +123,13 @@ class Entering:
             try:
                 wanted = steps.send(answer)
             except StopIteration as stop:
-                return await asyncio.to_thread(self._memory, stop.value)
+                reply = stop.value
+                break
             if isinstance(wanted, float):
                 await asyncio.sleep(wanted)
             else:
                 answer = await self.guard.journal.aperform(wanted)
+        return await asyncio.to_thread(self._memory, reply)
 
     def _steps(self) -> Generator[EnterRun | float, Any, Entry | Held | Undone]:
         """Yield a transition to perform, or seconds to sleep; return how it came out."""

@@ -11,6 +11,7 @@ from settled.api.asking import NOWHERE, Place, make_ask, needs_record, place_of
 from settled.api.bound import ORDINARY
 from settled.api.recent import told_as
 from settled.api.result import Earlier, Result
+from settled.api.run import current_run
 from settled.api.schema import BadArguments, snapshot
 from settled.api.undoing import demand_leave, demand_undoing
 from settled.core import codec
@@ -64,6 +65,8 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
         return invalid(guard, bound, {"arguments": str(error)})
     except Exception as error:  # noqa: BLE001 - the tool's own key= function
         return invalid(guard, bound, {"arguments": f"no key can be made of them: {type(error).__name__}"})
+    if ask is not None and ask.leave is not None:
+        guard.floor.attend()  # its asker may wait for the person whom the alert is to reach
     binding = make_binding(guard, tool, arguments, ask)
     budget = place.run.charge if place.run else None
     limits = _UNLIMITED if place is NOWHERE and bound.options is ORDINARY else _limits(guard, bound, place)
@@ -104,7 +107,7 @@ def make_binding(
     parts = tool.parts or _parts(guard, tool)
     run = _not_to_be_run if arguments is None else _runner(guard, tool, arguments, ask)
     redacted = tool.checked.options.redact
-    return Binding(run, _cleaner(arguments, redacted) if arguments and redacted else secrets.clean, *parts)
+    return Binding(run, _cleaner(arguments.plain, redacted) if arguments and redacted else secrets.clean, *parts)
 
 
 def _parts(guard: Guard, tool: Tool[Any, Any]) -> tuple[Any, ...]:
@@ -125,9 +128,18 @@ def _parts(guard: Guard, tool: Tool[Any, Any]) -> tuple[Any, ...]:
     return tool.parts
 
 
-def _cleaner(arguments: Arguments, redacted: Sequence[str]) -> Callable[[str], str]:
-    hidden = secrets.hidden(arguments.plain, redacted)
-    return lambda message: secrets.clean(message, hidden)
+def _cleaner(arguments: Mapping[str, Any], redacted: Sequence[str]) -> Callable[[str], str]:
+    texts = _hidden(arguments, redacted)
+    return lambda message: secrets.clean(message, secrets.spellings(texts))
+
+
+def _hidden(arguments: Mapping[str, Any], redacted: Sequence[str]) -> frozenset[str]:
+    """Return what a call hides; the run that it is made in remembers it, for the reason it may end with."""
+    texts = secrets.texts(arguments, redacted)
+    run = current_run.get() if texts else None
+    if run is not None:
+        run.hidden.update(texts)
+    return texts
 
 
 def _runner(guard: Guard, tool: Tool[Any, Any], arguments: Arguments, ask: Ask | None) -> Callable[[Call | None], Any]:
@@ -203,7 +215,7 @@ def view(guard: Guard, tool: Tool[Any, Any], call: Call) -> CurrentCall:
 def invalid(guard: Guard, bound: BoundCall[Any], fields: dict[str, str]) -> Result[Any]:
     """Return the result for arguments that do not fit; nothing was recorded or executed."""
     tool = bound.tool.name
-    hidden = secrets.hidden(dict(bound.kwargs), bound.tool.checked.options.redact)
+    hidden = secrets.spellings(_hidden(_as_given(bound), bound.tool.checked.options.redact))
     fields = {name: secrets.clean(why, hidden) for name, why in fields.items()}
     mark = signature(tool, sorted(fields.items()))
     options, step = bound.options, "fix_arguments"
@@ -213,6 +225,10 @@ def invalid(guard: Guard, bound: BoundCall[Any], fields: dict[str, str]) -> Resu
     return _invalid(tool, "arguments", "; ".join(f"{name}: {why}" for name, why in fields.items()), fields, step)
 
 
+def _as_given(bound: BoundCall[Any]) -> dict[str, Any]:
+    return dict(zip(bound.tool.schema.parameters, bound.args, strict=False)) | dict(bound.kwargs)
+
+
 def _invalid(tool: str, reason: str, message: str, fields: dict[str, str], step: Any) -> Result[Any]:
     return Result(tool=tool, status="invalid", reason=reason, message=message, fields=fields, next=step, recorded=False)
 
@@ -220,6 +236,8 @@ def _invalid(tool: str, reason: str, message: str, fields: dict[str, str], step:
 def finish(guard: Guard, prepared: Prepared, answer: Answer) -> Result[Any]:
     """Turn the machine's answer into the caller's result."""
     note(guard, prepared, answer)
+    if answer.status != "succeeded":
+        guard.floor.attend()
     return to_result(guard, prepared.bound.tool, answer, prepared.life)
 
 

@@ -75,6 +75,8 @@ class Run:
         self._claim, self._pid = "", 0
         self.inside: CurrentCall | None = None
         """The call in which the run was entered, if any: inside the run its calls are the run's."""
+        self.hidden: set[str] = set()
+        """Texts that calls made in it hide, in this process's memory alone: no reason on record shows them."""
         self._entering = threading.Lock()
         self._messages = 0
 
@@ -108,6 +110,7 @@ class Run:
         self.inside = current.get()
         self.deadline = None if self._within is None else time.monotonic() + self._within
         around = current_run.get()
+        self.hidden = self.hidden if around is None else around.hidden  # an inner run's error may leave the outer
         outer = around if around is not None and around.guard is self.guard else None
         entering = Entering(self.guard, self.saga, self.run_id, self.turn, self._answered, outer)
         self._claim, self._pid = entering.claim, os.getpid()
@@ -180,7 +183,7 @@ class Run:
             if self._pid != os.getpid():
                 return  # a forked child: the run is its parent's
             if error is not None and self.on_error == "compensate":
-                sagas().try_roll_back(self.guard, self._order(reason_of(error)), error)
+                sagas().try_roll_back(self.guard, self._order(reason_of(error, self._spellings())), error)
             else:
                 with contextlib.suppress(JournalError):  # what was done is on record; the lease will end
                     self.guard.journal.perform(self._leaving(error))
@@ -194,7 +197,7 @@ class Run:
             if self._pid != os.getpid():
                 return
             if error is not None and self.on_error == "compensate":
-                await sagas().atry_roll_back(self.guard, self._order(reason_of(error)), error)
+                await sagas().atry_roll_back(self.guard, self._order(reason_of(error, self._spellings())), error)
             else:
                 with contextlib.suppress(JournalError):
                     await self.guard.journal.aperform(self._leaving(error))
@@ -210,8 +213,11 @@ class Run:
 
     def _leaving(self, error: BaseException | None) -> LeaveRun:
         state = RunState.COMPLETED if error is None else RunState.KEPT
-        reason = "" if error is None else reason_of(error)
+        reason = "" if error is None else reason_of(error, self._spellings())
         return LeaveRun(self.run_id, self.guard.tenant, self.entry, state, reason, self.state.changes())
+
+    def _spellings(self) -> list[str]:
+        return secrets.spellings(tuple(self.hidden))  # a copy: calls that run on may add to it
 
     def _order(self, reason: str) -> Order:
         tenant, wait = self.guard.tenant, self.saga.undo_within
@@ -226,7 +232,7 @@ class Run:
         ``compensated``: all of it; ``partly_compensated``: what could not be undone, or is not known, stands in the
         queue. No call of the run is made any more. Raises ``JournalError``.
         """
-        order = self._order(secrets.clean(reason))
+        order = self._order(secrets.clean(reason, self._spellings()))
         return self._acompensate(order) if in_loop() else _standing(sagas().roll_back(self.guard, order))
 
     async def _acompensate(self, order: Order) -> str:

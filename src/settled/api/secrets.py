@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +29,8 @@ LONGEST = 2000
 """Characters of a message that are kept."""
 SHORTEST = 4
 """Characters below which a declared secret is not searched for in messages: it would hit innocent text."""
+SHORTEST_LINE = 6
+"""The same for one line of a secret of several lines."""
 
 
 def redact(arguments: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Any]:
@@ -60,27 +64,65 @@ def _replaced(value: Any, steps: list[str]) -> Any:
     return {key: _replaced(item, steps[1:]) if key == steps[0] else item for key, item in value.items()}
 
 
-def hidden(arguments: Mapping[str, Any], paths: Sequence[str]) -> frozenset[str]:
-    """Return the texts that the paths hide, so that messages can be searched for them."""
-    shown = redact(arguments, paths)
-    before, after = set(_texts(arguments)), set(_texts(shown))
-    return frozenset(text for text in before - after if len(text) >= SHORTEST)
+def hidden(arguments: Mapping[str, Any], paths: Sequence[str]) -> list[str]:
+    """Return the texts that the paths hide, in each spelling that messages are searched for, longest first."""
+    return spellings(texts(arguments, paths))
+
+
+def texts(arguments: Mapping[str, Any], paths: Sequence[str]) -> frozenset[str]:
+    """Return the texts that the paths hide, as they were given."""
+    if not paths:
+        return frozenset()
+    return frozenset(_texts(arguments)) - frozenset(_texts(redact(arguments, paths)))
 
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
-        for item in value.values():
+        for key, item in value.items():
+            yield from _texts(key)
             yield from _texts(item)
-    elif isinstance(value, list | tuple | set):
+    elif isinstance(value, list | tuple | set | frozenset):
         for item in value:
             yield from _texts(item)
-    elif isinstance(value, str | int | float | bytes) and not isinstance(value, bool):
+    elif isinstance(value, bytes):
+        yield value.decode(errors="replace")
+        yield repr(value)[2:-1]
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
         yield str(value)
 
 
+def spellings(given: Iterable[str]) -> list[str]:
+    """Return secrets as errors spell them: stripped, line by line, escaped or quoted; longest first."""
+    found = {spelt for secret in given for part in _parts(secret) for spelt in _spelt(part)}
+    return sorted(found, key=len, reverse=True)
+
+
+def _parts(secret: str) -> Iterator[str]:
+    lines = [line.strip() for line in secret.splitlines()]
+    yield from (part for part in (secret, secret.strip()) if len(part) >= SHORTEST and part.strip())
+    yield from (line for line in lines if len(line) >= SHORTEST_LINE)
+
+
+def _spelt(part: str) -> Iterator[str]:
+    yield part
+    if part.isalnum() and part.isascii():
+        return  # every way to write it is the same
+    yield repr(part)[1:-1]
+    yield json.dumps(part)[1:-1]
+    yield json.dumps(part, ensure_ascii=False)[1:-1]
+    yield from (
+        quote(part, errors="replace"),
+        quote(part, safe="", errors="replace"),
+        quote_plus(part, errors="replace"),
+    )
+
+
 def clean(message: str, secrets: Iterable[str] = ()) -> str:
-    """Return a message fit to be kept and shown: without secrets, without control characters, bounded."""
-    for secret in sorted(secrets, key=len, reverse=True):
+    """Return a message fit to be kept and shown: without secrets, without control characters, bounded.
+
+    ``secrets``: what is searched for, longest first.
+    """
+    for secret in secrets:
         message = message.replace(secret, REDACTED)
     message = message if len(message) <= LONGEST else message[:LONGEST] + "…"
     for pattern, replacement in _PATTERNS:

@@ -58,10 +58,11 @@ _NEXT_REJECTED: dict[str, Next] = {
 
 
 def message(answer: Answer) -> str:
-    """Return what the answer means; for a failure with what the other side said."""
+    """Return what the answer means; for a failure with what the other side said, for a refusal with its reason."""
     text = _REJECTED.get(answer.reason, "") if answer.status == "rejected" else ""
     text = text or _MESSAGES[answer.status]
     said = answer.fault.message if answer.fault and answer.status in ("failed", "not_done") else ""
+    said = answer.reason if answer.status == "refused" else said
     code = answer.fault.code if answer.fault and answer.status in ("failed", "not_done", "unknown") else ""
     head, mark, tail = text.partition(":") if answer.status == "unknown" else (text, "", "")
     return head + (f" ({code})" if code else "") + mark + tail + (f": {said}" if said else "")

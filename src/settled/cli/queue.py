@@ -213,7 +213,7 @@ def _decide(given: Given, op: str, *, give: bool, by: str | None, reason: str, a
                 target.guard,
                 call.operation_id,
                 give=give,
-                by=by or getpass.getuser(),
+                by=getpass.getuser() if by is None else by,
                 reason=reason,
                 any_tenant=True,
             )
@@ -257,7 +257,7 @@ def resolve_call(
         given = verdicts.read_result(target, call, result)
         kind: Any = verdict.value.replace("-", "_")
         follows: Literal["rerun", "fail"] = "rerun" if then is ThenName.RERUN else "fail"
-        decision = verdicts.Decision(kind, by or getpass.getuser(), reason, follows, given, force=force)
+        decision = verdicts.Decision(kind, getpass.getuser() if by is None else by, reason, follows, given, force=force)
         if force and not dry_run:
             confirm(
                 f"{call.operation_id} could still take effect after it is settled as not done on your word", yes=yes

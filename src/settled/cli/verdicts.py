@@ -54,7 +54,7 @@ def read_result(target: Target, call: Call, text: str | None) -> Any:
 
 def try_out(target: Target, call: Call, decision: Decision) -> Call:
     """Return how the call would stand, by the journal's own rules, without changing it."""
-    by, reason = secrets.clean(decision.by), secrets.clean(decision.reason)
+    by, reason = secrets.clean(decision.by.strip()), secrets.clean(decision.reason)
     verdict = Resolve(call.operation_id, decision.verdict, by, reason, decision.then, force=decision.force)
     after = rehearse(call, verdict, target.journal.now())
     if isinstance(after, Refused):

@@ -77,6 +77,8 @@ class Decide(Struct, frozen=True):
         call = books.by_id(self.operation_id)
         if call is None:
             return Refused("no call has this operation id")
+        if not _person(self.by):
+            return Refused("a decision needs the name of who takes it", call)
         if call.state is not State.AWAITING_APPROVAL or call.leave is None:
             return Refused(f"the call is {call.state}, and waits for nobody's leave", call)
         if self.log_no is not None and self.log_no != call.log_no:
@@ -90,7 +92,7 @@ class Decide(Struct, frozen=True):
         return self._agree(books, call, call.leave, now)
 
     def _agree(self, books: Books, call: Call, leave: Leave, now: Moment) -> Call | Refused:
-        if self.by in leave.by:
+        if _person(self.by) in map(_person, leave.by):
             return Refused(f"{self.by} has agreed already: it takes somebody else", call)
         by = (*leave.by, self.by)
         if len(by) < leave.persons:
@@ -114,6 +116,11 @@ class Decide(Struct, frozen=True):
             return False
         run = books.run(call.tenant, name[int(length) + 1 :])
         return run is not None and run.state in runs.BARRED
+
+
+def _person(name: str) -> str:
+    """Return a name as it is compared: blanks around it, and its case, make nobody somebody else."""
+    return name.strip().casefold()
 
 
 def waits(call: Call, now: Moment) -> bool:

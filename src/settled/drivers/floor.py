@@ -255,6 +255,11 @@ class Floor:
         LOG.warning("the probe of %s failed for %s: %s", call.tool, call.operation_id, type(error).__name__)
         self.tell("probe_failed", call, error=type(error).__name__)
 
+    def attend(self) -> None:
+        """See that alerts on record are delivered, also where no attempt was made here."""
+        if self.sinks:
+            self.keeper.start()
+
     def tell(self, event: str, call: Call | None, **facts: object) -> bool:
         """Tell the sinks; return whether all have taken it. One that raises does no call any harm."""
         if not self.sinks:

@@ -83,9 +83,11 @@ class Keeper:
             thread.join(timeout=10)
 
     def _work(self) -> None:
-        while not self._closed.is_set():
+        last = False
+        while not last:
             self._wanted.wait(self._pause)
             self._wanted.clear()
+            last = self._closed.is_set()  # a round that began before may have missed what came since
             self._renew()
             for chore in self.chores:
                 with contextlib.suppress(Exception):  # done again next round; no lease may end for it
