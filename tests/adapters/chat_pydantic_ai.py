@@ -74,7 +74,9 @@ class Chat:
 
     async def start_again(self, text):
         """What an application does when its process comes up again."""
-        return await (self.go_on() if self.stored() else self.say(text))
+        last = self.stored()[-1:]
+        waits = any(isinstance(part, ToolCallPart) for message in last for part in message.parts)
+        return await (self.go_on() if waits else self.say(text))
 
     async def _go(self, text, **more):
         before = self.stored()

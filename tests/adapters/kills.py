@@ -29,13 +29,16 @@ def example(name: str) -> str:
     return subprocess.run(command, timeout=LONGEST, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
 
 
-def round_of(framework: str, home: Path, deaths: list[str], *, guarded: bool) -> tuple[int, Counter[str]]:
+def round_of(
+    framework: str, home: Path, deaths: list[str], *, guarded: bool, turns: bool = False
+) -> tuple[int, Counter[str]]:
     """Play one conversation to its end; return its kills, and what was sent."""
     for to in deaths:
         (home / f"kill-{to}").touch()
     kills = 0
     while True:
         command = [sys.executable, "-m", "tests.adapters.life", framework, str(home), "guarded" if guarded else "bare"]
+        command += ["turns"] if turns else []
         life = subprocess.run(command, timeout=LONGEST, check=False, capture_output=True)
         if life.returncode == 0:
             return kills, Counter((home / "sent").read_text().split())

@@ -1,6 +1,6 @@
 """One life of an agent's process: it works through three mails, and may be killed after one of them is sent.
 
-``python -m tests.adapters.life FRAMEWORK HOME guarded|bare``. The model is asked anew after each death and decides by
+``python -m tests.adapters.life FRAMEWORK HOME guarded|bare [turns]``. The model is asked anew after each death and decides by
 the history it is shown: it mints new call ids, and words its mails anew.
 """
 
@@ -21,6 +21,8 @@ from tests.adapters.script import Answer, Call
 WANTED = [["ann", "bob"], ["cid"]]
 """The mails of each message of the model."""
 TASK = "mail ann, bob and cid"
+TURNS = ("mail ann", "now another one", "and another")
+"""Of a life in turns: each wants the same mail."""
 
 
 class Mind:
@@ -34,6 +36,19 @@ class Mind:
             if left:
                 return [Call("send_mail", {"to": to, "text": f"Dear {to} {uuid4()}"}, str(uuid4())) for to in left]
         return "done"
+
+
+class TurnMind:
+    """Asks in each turn for the same mail, under the same id."""
+
+    def __init__(self, ids: bool) -> None:  # noqa: FBT001 - one of two minds
+        self.ids = ids
+
+    def reply(self, history: list) -> list[Call] | str:
+        said = [at for at, item in enumerate(history) if item in TURNS]
+        answered = any(isinstance(item, Answer) for item in history[said[-1] :])
+        call_id = f"c{len(said)}" if self.ids else "call_0"
+        return "done" if answered else [Call("send_mail", {"to": "ann", "text": "hi"}, call_id)]
 
 
 def again(text: str) -> bool:
@@ -51,8 +66,9 @@ def mailer(home: Path):
             file.write(f"{to}\n")
             file.flush()
             os.fsync(file.fileno())
-        deadly = home / f"kill-{to}"
-        if deadly.exists():
+        number = (home / "sent").read_text().split().count(to)
+        deadly = next((path for path in (home / f"kill-{to}", home / f"kill-{to}-{number}") if path.exists()), home)
+        if deadly != home:
             deadly.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
         return f"sent to {to}"
@@ -60,23 +76,29 @@ def mailer(home: Path):
     return send_mail
 
 
-def main(framework: str, home: Path, *, guarded: bool) -> None:
+def main(framework: str, home: Path, *, guarded: bool, turns: bool) -> None:
     chat = importlib.import_module(f"tests.adapters.chat_{framework}").Chat
     guard = settled.Guard(f"sqlite:///{home}/agent.db") if guarded else None
 
     def was_sent(call: settled.Call) -> settled.Happened | settled.NotHappened:
         sent = (home / "sent").read_text().split() if (home / "sent").exists() else []
         to = call.arguments["to"]
-        return settled.Happened(f"sent to {to}") if to in sent else settled.NotHappened()
+        number = sum(1 for path in home.glob("turn-*")) + 1 if turns else 1  # each turn sends it once more
+        return settled.Happened(f"sent to {to}") if sent.count(to) >= number else settled.NotHappened()
 
     options = settled.tool_options(effect="write", identity=("to",), probe=was_sent, max_request_lifetime=0)
     effects = {"send_mail": options}
     more = {"kind": "ainvoke"} if framework == "langchain" else {}
-    one = chat(home, [mailer(home)], Mind(), guard=guard, effects=effects, **more)
-    asyncio.run(one.start_again(TASK))
+    mind = TurnMind(ids=framework == "openai_agents") if turns else Mind()
+    one = chat(home, [mailer(home)], mind, guard=guard, effects=effects, **more)
+    for at, text in enumerate(TURNS if turns else [TASK]):
+        done = home / f"turn-{at}"
+        if not done.exists():
+            asyncio.run(one.start_again(text))
+            done.touch()
     if guard is not None:
         guard.close()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), guarded=sys.argv[3] == "guarded")
+    main(sys.argv[1], Path(sys.argv[2]), guarded=sys.argv[3] == "guarded", turns="turns" in sys.argv)

@@ -316,5 +316,13 @@ def test_a_kill_after_the_effect_doubles_nothing(tmp_path, guarded):
     assert (sent.total() == 3) is guarded
 
 
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_kill_in_the_second_turn_doubles_nothing_and_loses_no_turn(tmp_path, guarded):
+    """Three turns ask for the same mail; the process dies after it was sent in the second, and starts over."""
+    kills, sent = round_of("langchain", tmp_path, ["ann-2"], guarded=guarded, turns=True)
+    assert kills == 1
+    assert sent == {"ann": 3 if guarded else 4}
+
+
 def test_the_example_pays_once():
     assert example("langgraph_refund") == "paid back: ['7 40']"
