@@ -1,7 +1,7 @@
 """One life of an agent's process: it works through three mails, and may be killed after one of them is sent.
 
-``python -m tests.adapters.life FRAMEWORK HOME guarded|bare [turns]``. The model is asked anew after each death and decides by
-the history it is shown: it mints new call ids, and words its mails anew.
+``python -m tests.adapters.life FRAMEWORK HOME guarded|bare [turns]``. The model is asked anew after each
+death and decides by the history it is shown: it mints new call ids, and words its mails anew.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Mind:
 class TurnMind:
     """Asks in each turn for the same mail, under the same id."""
 
-    def __init__(self, ids: bool) -> None:  # noqa: FBT001 - one of two minds
+    def __init__(self, ids: bool) -> None:
         self.ids = ids
 
     def reply(self, history: list) -> list[Call] | str:
