@@ -126,3 +126,15 @@ class Histories:
 def turn_of(texts: Iterable[str]) -> str:
     """Return what names the turn in which the last of these texts was said."""
     return sha256("\x1f".join(texts).encode(errors="surrogatepass")).hexdigest()[:24]
+
+
+def said_in(items: Iterable[dict[str, Any]]) -> list[str]:
+    """Return what the user said; what is sent again before the model has answered it counts once."""
+    said: list[str] = []
+    closed = False
+    for item in items:
+        text, role = str(item.get("content")), item.get("role")
+        if role == "user" and (closed or not said or said[-1] != text):
+            said.append(text)
+        closed = role == "assistant"  # a call that goes with such a message is kept after it, and answered
+    return said

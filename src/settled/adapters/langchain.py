@@ -58,13 +58,13 @@ def wrap(guard: Guard, effects: neutral.Effects | None = None) -> dict[str, Any]
     adapter = neutral.Adapter(guard, effects, values, lambda e: isinstance(e, GraphBubbleUp), "a thread_id")
 
     def sync(request: Any, handler: Any) -> Any:
-        _refuse_inside(handler)
+        neutral.refuse_inside(_INNER, handler)
         if request.tool is None:  # there is no such tool: the framework says so
             return handler(request)
         return _render(adapter.call(*_read(request, handler, histories)), request.tool_call)
 
     async def later(request: Any, handler: Any) -> Any:
-        _refuse_inside(handler)
+        neutral.refuse_inside(_INNER, handler)
         if request.tool is None:
             return await handler(request)
         return _render(
@@ -105,12 +105,6 @@ def _in_threads(tool: BaseTool) -> bool:
     return tool.coroutine is None if isinstance(tool, StructuredTool | Tool) else not overridden
 
 
-def _refuse_inside(handler: object) -> None:
-    """Look at each call: agents share a guard, and only the chain of a call tells what stands in it."""
-    for name in neutral.inner(handler, _INNER):
-        raise DeclarationError(f"{name} stands after Guarded: write middleware=[…, {name}(…), Guarded(guard)]")
-
-
 def _shape(tool: BaseTool) -> Shape:
     schema = model if isinstance(model := tool.tool_call_schema, dict) else model.model_json_schema()
     return Shape(schema, _in_threads(tool), neutral.checked_by(model))
@@ -132,15 +126,12 @@ def _pack(value: Any) -> Any:
 
 def _render(result: Result[Any], call: Any) -> Any:
     value = result.value
-    if neutral.stands(result) and _is_native(value):
+    native = all(isinstance(each, ToolMessage | Command) for each in (value if type(value) is list else [value]))
+    if neutral.stands(result) and native:
         return _stamped(value, call["id"]) if result.replayed else value
     said = replace(result, value=value.content) if isinstance(value, ToolMessage) else result
     text = value if type(value) is str and neutral.stands(result) else said.for_model()
     return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status="success" if result.ok else "error")
-
-
-def _is_native(value: Any) -> bool:
-    return isinstance(value, ToolMessage | Command) or (isinstance(value, list) and all(map(_is_native, value)))
 
 
 def _stamped(value: Any, call_id: str) -> Any:

@@ -20,6 +20,7 @@ from settled.api.tool import by_model
 from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.strict_json import InvalidJson, parse_object
 from settled.current import current
+from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -202,6 +203,15 @@ async def to_its_end(work: Awaitable[Any]) -> Any:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(task)
     return task.result()
+
+
+def refuse_inside(names: tuple[str, ...], handler: object) -> None:
+    """Look at each call: agents share a guard, and only the chain of a call tells what stands in it.
+
+    Raises ``DeclarationError`` where one of ``names`` does.
+    """
+    for name in inner(handler, names):
+        raise DeclarationError(f"{name} stands after Guarded: write middleware=[…, {name}(…), Guarded(guard)]")
 
 
 def inner(function: object, names: Sequence[str]) -> list[str]:

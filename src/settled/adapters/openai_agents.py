@@ -13,7 +13,7 @@ from agents.exceptions import ModelBehaviorError
 from agents.tool import set_function_tool_failure_error_function
 
 from settled.adapters import neutral
-from settled.adapters.history import turn_of
+from settled.adapters.history import said_in, turn_of
 from settled.adapters.values import Packer
 from settled.api.conversation import Asked
 from settled.api.foreign import Shape, Values
@@ -22,8 +22,6 @@ from settled.core.faults.mcp import classify_mcp
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from agents.tool_context import TContext, ToolContext
 
     from settled.api.guard import Guard
@@ -137,22 +135,10 @@ def _identify(context: Any) -> Asked:
     """Return which call it is. To the SDK an id is one call within a run; it keeps them with the run's state."""
     run = context.run_config.group_id if context.run_config else None
     items = [item for item in context.turn_input if isinstance(item, dict)]
-    turn = turn_of(_said(items))
+    turn = turn_of(said_in(items))
     answered = {item["call_id"] for item in items if item.get("type") == "function_call_output"}
     known = answered | set(context._tool_invocations) - {context.tool_call_id}  # noqa: SLF001 - no other history
     return Asked(run or "", turn, f"{turn}:{context.tool_call_id}", seen={f"{turn}:{each}/0" for each in known})
-
-
-def _said(items: Iterable[dict[str, Any]]) -> list[str]:
-    """Return what the user said; what is sent again before the model has answered it counts once."""
-    said: list[str] = []
-    closed = False
-    for item in items:
-        text, role = str(item.get("content")), item.get("role")
-        if role == "user" and (closed or not said or said[-1] != text):
-            said.append(text)
-        closed = role == "assistant"  # a call that goes with such a message is kept after it, and answered
-    return said
 
 
 def _failed(outcome: Any) -> Fault | None:
