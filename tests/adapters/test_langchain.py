@@ -1,5 +1,6 @@
 """LangChain agents and LangGraph under the contract, and what is theirs alone."""
 
+import inspect
 import json
 import subprocess
 import sys
@@ -227,12 +228,13 @@ async def test_what_a_tool_streams_arrives(chat, outbox, tmp_path):
 # --- other layers ----------------------------------------------------------------------------------
 
 
+INSIDE = [ToolRetryMiddleware()]
+if "interrupt_mode" in inspect.signature(HumanInTheLoopMiddleware).parameters:  # older ones stand around no call
+    INSIDE.append(HumanInTheLoopMiddleware(interrupt_on={"send_mail": True}, interrupt_mode="per_call"))
+
+
 @agents_only
-@pytest.mark.parametrize(
-    "inside",
-    [ToolRetryMiddleware(), HumanInTheLoopMiddleware(interrupt_on={"send_mail": True}, interrupt_mode="per_call")],
-    ids=lambda each: type(each).__name__,
-)
+@pytest.mark.parametrize("inside", INSIDE, ids=lambda each: type(each).__name__)
 async def test_what_repeats_or_edits_inside_of_the_guard_is_refused_with_the_line_to_write(chat, tools, outbox, inside):
     """At every call: the tool is known to the guard since an agent that was put together well."""
     one = chat(tools, [[mail("ann", "c1")], "done", [mail("bob", "c2")]], effects=EFFECTS)
