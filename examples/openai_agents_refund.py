@@ -34,7 +34,7 @@ class Scripted(Model):
 
     def stream_response(self, *_: Any, **__: Any) -> Any:
         """Nothing here is streamed."""
-        raise NotImplementedError
+        raise NotImplementedError  # the SDK demands it of a model
 
 
 def asks(name: str, call_id: str, **arguments: object) -> ResponseFunctionToolCall:

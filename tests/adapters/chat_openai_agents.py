@@ -30,7 +30,7 @@ class Scripted(Model):
         return ModelResponse(output=output(said), usage=Usage(), response_id=None)
 
     def stream_response(self, *_, **__):
-        raise NotImplementedError
+        raise NotImplementedError  # the SDK demands it of a model; nothing in these tests streams
 
 
 def output(said):

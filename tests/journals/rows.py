@@ -51,7 +51,7 @@ class TransactionalTools:
 
     def address(self, guard):
         """Return where the journal is, for another process."""
-        raise NotImplementedError
+        raise NotImplementedError  # each journal has its own; a subclass that forgets it fails
 
     def put(self, tx, order):
         """Write one row, as a tool does."""

@@ -42,11 +42,11 @@ class RunRules:
 
     def same(self, transition: Transition[Any]) -> Any:
         """Perform one that remembers nothing on both."""
-        raise NotImplementedError
+        raise NotImplementedError  # the machine that these rules are mixed into has it
 
     def pick(self, number: int) -> str:
         """Return the id of a call."""
-        raise NotImplementedError
+        raise NotImplementedError  # as above
 
     @rule(
         tenant=TENANTS,
