@@ -29,6 +29,7 @@ EVENT_FOR = {
     State.FAILED: Event.FAIL,
     State.NOT_DONE: Event.ABSENT,
     State.PARKED: Event.PARK,
+    State.PARTIAL: Event.SPLIT,
 }
 
 

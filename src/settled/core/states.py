@@ -89,11 +89,18 @@ TABLE: dict[State, dict[Event, State]] = {
     _S.NOT_DONE: {
         _E.CLAIM: _S.PROCESSING,
         _E.SUCCEED: _S.SUCCEEDED,  # late evidence; always disputed
+        _E.SPLIT: _S.PARTIAL,  # same
         _E.FAIL: _S.FAILED,
         _E.ASK_LEAVE: _S.AWAITING_APPROVAL,
         _E.EXPIRE: _S.EXPIRED,
     },
-    _S.PARKED: {_E.CLAIM: _S.PROCESSING, _E.SUCCEED: _S.SUCCEEDED, _E.ABSENT: _S.NOT_DONE, _E.EXPIRE: _S.EXPIRED},
+    _S.PARKED: {
+        _E.CLAIM: _S.PROCESSING,
+        _E.SUCCEED: _S.SUCCEEDED,
+        _E.SPLIT: _S.PARTIAL,
+        _E.ABSENT: _S.NOT_DONE,
+        _E.EXPIRE: _S.EXPIRED,
+    },
     _S.SUCCEEDED: {_E.UNDO: _S.COMPENSATING, _E.EXPIRE: _S.EXPIRED},
     _S.FAILED: {_E.EXPIRE: _S.EXPIRED},
     _S.PARTIAL: {_E.SUCCEED: _S.SUCCEEDED, _E.UNDO: _S.COMPENSATING, _E.EXPIRE: _S.EXPIRED},
