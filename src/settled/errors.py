@@ -205,6 +205,11 @@ class PartlyDone(ToolSignal):
     """Some items happened (``done``), some did not (``failed``)."""
 
     code = "partly_done"
+    items: Any = ()
+    """What became of each item, once the answer was held against what was asked."""
+    throttled = False
+    answered, answer = False, None
+    """What the tool returned, where its answer told of the items."""
 
     def __init__(self, done: Iterable[object] = (), failed: Iterable[object] = ()) -> None:
         self.done, self.failed = list(done), list(failed)

@@ -17,7 +17,7 @@ not_done: claim>processing succeed>succeeded split>partial fail>failed ask_leave
 parked: claim>processing succeed>succeeded split>partial absent>not_done expire>expired
 succeeded: undo>compensating expire>expired
 failed: expire>expired
-partial: succeed>succeeded undo>compensating expire>expired
+partial: succeed>succeeded fail>failed undo>compensating expire>expired
 awaiting_approval: grant>not_done refuse>refused expire>expired
 refused: expire>expired
 compensating: undone>compensated hold>compensating

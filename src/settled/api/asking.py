@@ -87,6 +87,8 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
     mark = words = fingerprint(counted, identity=declared.identity, rules=checked.rules)
     if options.undoes:  # what it undoes says which action it is; a repeat sends what is on record
         words, mark = content_digest(counted, checked.rules), options.undoes
+    elif options.part:  # so do the items that it goes on with
+        mark = words = options.part.key
     elif declared.identity:
         words = content_digest(counted, checked.rules)
     operation_id = new_operation_id()
@@ -109,7 +111,7 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         run_entry=place.run.entry if place.run else 0,
         identity_declared=declared.identity is not None,
         step=options.step or "",
-        message=options.message,
+        message=f"part/{options.part.operation_id}" if options.part else options.message,
         sibling=options.sibling,
         by_model=options.by_model,
         despite=options.despite,
@@ -118,7 +120,7 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         told=guard.told_open.get(told_as(tool.name, mark), "") if kind is KeyKind.RANDOM else "",
         while_unknown=declared.while_unknown,
         untold=declared.untold,
-        leave=None if declared.approve is None else leave_for(tool, arguments),
+        leave=None if declared.approve is None or options.part else leave_for(tool, arguments),
         entry=place.memory,
     )
 
@@ -132,6 +134,8 @@ def _key(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: Place
     """The first that exists: a business key, the place in a run or call, a step, a fresh random key."""
     if bound.options.undoes:
         return KeyKind.BUSINESS, business_key(guard.tenant, bound.tool.name, (bound.options.undoes,), "undo")
+    if bound.options.part:
+        return KeyKind.BUSINESS, bound.options.part.key
     parts = _business_parts(bound, arguments)
     declared = bound.tool.checked.options
     if parts is not None:

@@ -16,8 +16,25 @@ if TYPE_CHECKING:
     from settled.api.result import Result
     from settled.api.tool import Tool
     from settled.core.ask import Ask
+    from settled.core.retry import Again
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PartOf:
+    """What a call goes on with: items of another one."""
+
+    operation_id: str
+    """Of the call whose items they are."""
+    key: str
+    """Of this call: it follows from that one's record."""
+    keys: tuple[str, ...]
+    """Of the items."""
+    attempts: int
+    """That are left of the asker's."""
+    again: Again | None
+    """How its first attempt is to wait, and what it costs; ``None``: it looks at one item in doubt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +53,8 @@ class CallOptions:
     sibling: str = ""
     undoes: str = ""
     """Operation id of the call that this one undoes: its key follows from that, and it belongs to no run."""
+    part: PartOf | None = None
+    """It goes on with items of another call."""
 
 
 ORDINARY = CallOptions()

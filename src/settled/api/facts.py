@@ -14,12 +14,13 @@ from settled.core import codec
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from settled.api.guard import Guard
     from settled.api.tool import Tool
     from settled.core.call import Call, LogRow
     from settled.core.model import Attempt, Exchange, Moment, Owner
+    from settled.core.parts import ItemNow
 
 Facts = dict[str, Any]
 
@@ -54,7 +55,16 @@ def of_call(call: Call, now: Moment) -> Facts:
         "run": run_of(call.scope),
         "scope": call.scope,
         "step": call.step,
+        "part_of": call.message.removeprefix("part/") if call.message.startswith("part/") else None,
     }
+
+
+def of_items(items: Sequence[ItemNow]) -> list[Facts]:
+    """Return what became of each item of a batch; nothing for another call."""
+    return [
+        {"position": n, "status": str(item.part), "code": item.code, "key": item.key, "operation_id": item.operation_id}
+        for n, item in enumerate(items)
+    ]
 
 
 def run_of(scope: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from settled.api import making
 from settled.api.bound import BoundCall, CallOptions
 from settled.api.giving_way import Skip, check_arguments
+from settled.api.going_on import go_on
 from settled.core.answer import from_record
 from settled.core.ask import Stands, WouldRun
 from settled.core.claim import Claim
@@ -36,8 +37,15 @@ def may_give_way(result: Result[Any]) -> bool:
 
 
 def follow(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps:
+    """Go on with what a batch has left, or go down the chain of what is done instead."""
+    if prepared.bound.tool.checked.batch is not None and primary.status == "partial":
+        primary = yield from go_on(guard, prepared, primary)
+    return (yield from _chain(guard, prepared, primary))
+
+
+def _chain(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps:
     """Go down the chain until something else is done, or is in doubt; the primary's own result if nothing is."""
-    if not may_give_way(primary):
+    if not prepared.bound.tool.fallbacks or not may_give_way(primary):
         return primary
     given = yield from _give_way(guard, prepared, primary)
     if given is not None:

@@ -196,11 +196,11 @@ class Guard:
         if isinstance(prepared, Result):
             return prepared
         result = making.finish(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
-        return fallbacks.instead(self, prepared, result) if bound.tool.fallbacks else result
+        return fallbacks.instead(self, prepared, result) if bound.tool.follows else result
 
     def value_of(self, bound: BoundCall[T]) -> T:
         """Make a bound call from plain code; return its value or raise."""
-        if bound.tool.is_async or bound.tool.fallbacks:
+        if bound.tool.is_async or bound.tool.follows:
             return self.make(bound).unwrap()
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
@@ -210,7 +210,7 @@ class Guard:
 
     async def avalue_of(self, bound: BoundCall[T]) -> T:
         """Make a bound call from async code; return its value or raise."""
-        if bound.tool.fallbacks:
+        if bound.tool.follows:
             return (await self.amake(bound)).unwrap()
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
@@ -225,7 +225,7 @@ class Guard:
         if isinstance(prepared, Result):
             return prepared
         result = making.finish(self, prepared, await aio.make(prepared.life, prepared.binding, self.floor))
-        return await fallbacks.ainstead(self, prepared, result) if bound.tool.fallbacks else result
+        return await fallbacks.ainstead(self, prepared, result) if bound.tool.follows else result
 
     def ask_of(self, bound: BoundCall[Any]) -> Ask | None:
         """Return what a bound call would ask of the journal."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from settled.api.approving import check_approving
+from settled.api.batches import batch_of
 from settled.api.undoing import check_undoing, name_of
 from settled.core.backoff import Backoff
 from settled.core.keys import KEY_FORMATS, template_roots
@@ -71,6 +72,9 @@ class Options:
     approvers: int = 1
     approve_within: float = 24 * 3600.0
     fallback: Any = None
+    partial: Callable[[Any, Sequence[Any]], Any] | None = None
+    items: str | None = None
+    item_key: str | Callable[[Any], Any] | None = None
 
 
 class ToolOptions(TypedDict, total=False):
@@ -140,6 +144,11 @@ class ToolOptions(TypedDict, total=False):
         fallback: what is done instead once it is proved that nothing was: a tool (or its name) with arguments of the
             same names, ``settled.Skip(value)``, or several of them in their order. The call itself is then given up
             for good. Never entered from doubt, nor on a person's word alone.
+        partial: reads the answer of a batch item by item: one of ``settled.partial`` (``elasticsearch_bulk``, …), or a
+            function of the answer and the items that returns an outcome for each item. Only items that were surely not
+            done are tried again; what the answer leaves out is in doubt, and stands in the queue item by item.
+        items: the parameter that holds the items; not needed where only one is a list.
+        item_key: names an item among the others: a field of it, or a function. By default its place and content do.
     """
 
     name: str | None
@@ -178,6 +187,9 @@ class ToolOptions(TypedDict, total=False):
     approvers: int
     approve_within: float
     fallback: Any
+    partial: Callable[[Any, Sequence[Any]], Any] | None
+    items: str | None
+    item_key: str | Callable[[Any], Any] | None
 
 
 def _is_number(value: object) -> bool:
@@ -234,8 +246,9 @@ class Checked:
         self._check_kinds()
         check_undoing(options, self.effect, self.name)
         check_approving(options, schema.parameters, self.name)
+        self.batch = batch_of(options, schema, self.effect)
         self.policy = self._policy(is_async=is_async)
-        recorded = options.record or options.key is not None or options.approve
+        recorded = options.record or options.key is not None or options.approve or self.batch
         self.may_stay_unrecorded = self.effect is Effect.READ and not recorded
         """Its calls need no record where nothing about the single call asks for one."""
 

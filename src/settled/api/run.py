@@ -15,10 +15,10 @@ from settled.api import secrets
 from settled.api.entering import Entering, Saga, reason_of
 from settled.api.run_state import State, decoded
 from settled.core.books import RunState
+from settled.core.charge import Charge
 from settled.core.claim import Reserve
 from settled.core.entry import Entry
 from settled.core.invalid import InvalidStreak
-from settled.core.progress import Charge
 from settled.core.runs import Held, LeaveRun, ReadState, SaveState, scope_of_run
 from settled.core.values import replace
 from settled.current import CurrentCall, current

@@ -39,6 +39,8 @@ class Tool(Generic[P, T]):
         self.checked = Checked(options, self.schema, is_async=self.is_async)
         self.fallbacks = chain_of(options.fallback)
         check_fallback(self, self.fallbacks)
+        self.follows = bool(self.fallbacks) or self.checked.batch is not None
+        """Something may have to be done after a call: in its place, or with what it has left."""
         self.guard: Guard | None = None
         self.parts: tuple[Any, ...] = ()
         """What the bindings of all its calls have in common, once the first was made."""

@@ -10,6 +10,7 @@ from settled.cli.target import Target
 from settled.cli.words import local, moment
 from settled.core.call import Call
 from settled.core.model import Attempt, Exchange
+from settled.core.parts import LookAtItems
 
 Document = dict[str, Any]
 
@@ -25,6 +26,7 @@ def document(target: Target, call: Call) -> Document:
         "arguments_note": hidden,
         "result": result,
         "result_note": note,
+        "items": facts.of_items(target.journal.perform(LookAtItems(call.operation_id))[1]),
         "attempts": [facts.of_attempt(attempt, call, now, alive[attempt.no]) for attempt in call.attempts],
         "doubt": facts.of_doubt(call, now) if explain.waiting(call, now) else None,
         "log": [facts.of_log(row) for row in target.journal.log(call.operation_id)],
@@ -39,6 +41,10 @@ def call(target: Target, it: Call, known: Document) -> None:
     if it.result is not None:
         unknown = known["result"] is None and known["result_note"]
         output.block("Result", known["result_note"] if unknown else pretty(known["result"]))
+    if known["items"]:
+        output.title("Items")
+        rows = [(str(item["position"]), item["status"], item["code"], item["operation_id"]) for item in known["items"]]
+        output.table(("AT", "STATUS", "CODE", "ON RECORD IN"), rows)
     for attempt, row in zip(it.attempts, known["attempts"], strict=True):
         output.title(f"Attempt {attempt.no}")
         output.facts(_attempt(attempt, row, now))
@@ -60,6 +66,7 @@ def _identity(it: Call, now: float, known: Document) -> list[tuple[str, str]]:
         ("tenant", it.tenant),
         ("run", known["run"] or ""),
         ("inside", it.scope if it.scope.startswith("call:") else ""),
+        ("part of", known["part_of"] or ""),
         ("step", it.step),
         ("not before", moment(it.not_before, now) if it.not_before is not None else ""),
     ]

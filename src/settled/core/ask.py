@@ -133,4 +133,23 @@ class Superseded(Struct, frozen=True):
     """Or ``rolled_back``."""
 
 
-ClaimReply = Begun | WouldRun | Stands | Busy | Doubtful | Conflict | Untold | Barred | Unsettled | Suspect | Superseded
+class BudgetSpent(Struct, frozen=True):
+    """The run's budget does not grant this retry, or the run is ``rolled_back``; nothing was recorded."""
+
+    pool: str
+
+
+ClaimReply = (
+    Begun
+    | WouldRun
+    | Stands
+    | Busy
+    | Doubtful
+    | Conflict
+    | Untold
+    | Barred
+    | Unsettled
+    | Suspect
+    | Superseded
+    | BudgetSpent
+)

@@ -10,6 +10,7 @@ from settled.core import rules, runs
 from settled.core.ask import (
     Ask,
     Begun,
+    BudgetSpent,
     Busy,
     ClaimReply,
     Doubtful,
@@ -20,6 +21,7 @@ from settled.core.ask import (
     WouldRun,
 )
 from settled.core.call import Call, evolve, opened
+from settled.core.charge import debit
 from settled.core.fallback import FELL_BACK
 from settled.core.keys import scoped_key
 from settled.core.leave import ask_for, asked_anew, given, use
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from settled.core.books import Books
+    from settled.core.charge import Charge
     from settled.core.match import Found
     from settled.core.model import Moment
 
@@ -50,6 +53,8 @@ class Claim(Struct, frozen=True):
     """With ``begin`` false: where nothing is on record, record that the call is given up, without an attempt."""
     pinned: str = ""
     """This asker was matched to this call before: ask about that one."""
+    charge: Charge | None = None
+    """What beginning it costs in its run: it goes on with what was tried before."""
 
     def apply(self, books: Books, now: Moment) -> ClaimReply:
         """Decide and, where something begins, record it."""
@@ -114,6 +119,9 @@ class Claim(Struct, frozen=True):
             return unsettled
         if self.ask.leave is not None and call.state is State.NOT_DONE and not given(call, self.ask.terms, now):
             return Stands(ask_for(books, call, self.ask.leave, now), like)
+        pool = debit(books, call.tenant, call.tool, self.charge)
+        if pool:
+            return BudgetSpent(pool)
         ask, epoch = self.ask, call.epoch + 1
         taken, row = evolve(
             call,
@@ -147,6 +155,9 @@ class Claim(Struct, frozen=True):
         bare = self._draft(books, now)
         if self.ask.leave is not None:
             return Stands(ask_for(books, bare, self.ask.leave, now))
+        pool = debit(books, bare.tenant, bare.tool, self.charge)
+        if pool:
+            return BudgetSpent(pool)
         call, row = evolve(bare, Event.CLAIM, now, detail=self.ask.tool, attempts=opened(bare, bare.owner, 1, now))
         books.put(call, row)
         return Begun(call)

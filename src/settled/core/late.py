@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from settled.core import rules
+from settled.core import parts, rules
 from settled.core.call import Call, attempt_of, evolve, standing_of, with_attempt
 from settled.core.model import Effect, Fault, FaultClass, Standing
 from settled.core.states import FINAL, TABLE, UNSETTLED, Event, State
@@ -43,7 +43,7 @@ class Evidence(Struct, frozen=True):
         if _known(attempt, standing):
             return call
         changes = {"standing": standing, "ended": now, "fault": self.fault, "over": now if self.over else attempt.over}
-        heard = replace(call, attempts=with_attempt(call, self.no, **changes))
+        heard = replace(call, attempts=parts.on_record(with_attempt(call, self.no, **changes)))
         settle = self._success if standing is Standing.DONE else self._failure
         return settle(books, call, heard, now)
 
@@ -97,15 +97,21 @@ class Evidence(Struct, frozen=True):
         open_still = call.state is State.UNKNOWN and (heard.doubtful or not rules.all_over(heard, now))
         if open_still or Event.SPLIT not in TABLE[call.state] or call.state is State.PROCESSING:
             noted = replace(call, result=result if call.state in UNSETTLED else call.result)
+            self._items(books, heard, now)
             return _note(books, noted, heard, now, dispute=against)
         fault = next(a.fault for a in reversed(heard.attempts) if a.standing is Standing.SOME)
         changes = {"attempts": heard.attempts, "epoch": call.epoch + 1, "fault": fault, "decided": "late"}
         kept = {"result": result, "note": self.note, "disputed": call.disputed or against, "held": False, "reason": ""}
         changed, row = evolve(call, Event.SPLIT, now, detail="late answer", not_before=None, **changes, **kept)
         books.put(changed, row)
+        self._items(books, changed, now)
         if changed.disputed:
             books.alert(changed, "disputed")
         return changed
+
+    def _items(self, books: Books, call: Call, now: Moment) -> None:
+        if self.fault is not None and self.fault.items:
+            parts.doubt_items(books, call, self.fault, now)
 
 
 def _all_refused(heard: Call) -> bool:

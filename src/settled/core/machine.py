@@ -14,6 +14,7 @@ from settled.core.ask import (
     Ask,
     Barred,
     Begun,
+    BudgetSpent,
     Busy,
     ClaimReply,
     Conflict,
@@ -40,6 +41,7 @@ from settled.errors import JournalError
 if TYPE_CHECKING:
     from settled.core.call import Call
     from settled.core.commands import Flow
+    from settled.core.retry import Again
 
 STILL_OWED = ("unknown", "in_progress", "rejected", "conflict")
 POLL = (0.02, 1.0)
@@ -55,6 +57,8 @@ class Life(Jointly):
 
     like = False
     """The answer is an earlier like call's, however it was reached."""
+    again: Again | None = None
+    """The first attempt goes on with what another call has left: it waits, and costs, as a repeat does."""
 
     def run(self) -> Flow[Answer]:
         """Make the call, or say what stands in its way."""
@@ -89,9 +93,9 @@ class Life(Jointly):
             self.ask.entry.leave(self.ask.operation_id, state, heard=heard)
 
     def _recorded(self, ask: Ask) -> Flow[Answer]:
-        claim = Claim(ask)
+        claim = Claim(ask, charge=self.budget if self.again is not None and self.again.cost > 0 else None)
         while True:
-            shut = yield from self.shut()
+            shut = yield from (self.shut() if self.again is None else self._goes_on(self.again))
             asked_at = self.at
             begin = replace(claim, begin=shut is None)
             joins = shut is None and ask.terms.effect is Effect.TRANSACTIONAL
@@ -109,6 +113,12 @@ class Life(Jointly):
             if isinstance(following, Answer):
                 return following
             claim = following
+
+    def _goes_on(self, step: Again) -> Flow[Answer | None]:
+        """Wait, and ask budgets and breakers, as before any further attempt."""
+        self.again = None
+        stop = yield from self._pause(step)
+        return None if stop is None else rejected(stop.reason)
 
     def _claim(self, claim: Claim) -> Flow[ClaimReply]:
         """Claim. If the journal's answer is lost, nothing is sent, and the record will say so."""
@@ -144,6 +154,8 @@ class Life(Jointly):
                 return (yield from self._suspect(claim, calls))
             case Superseded(_, why):
                 return rejected(why)
+            case BudgetSpent(pool):
+                return rejected(pool)
             case Begun():
                 raise AssertionError("a begun call is not unbegun")
             case _ as never:

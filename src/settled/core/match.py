@@ -14,6 +14,7 @@ from settled.core.ask import Barred, Conflict, Suspect, Untold
 from settled.core.entry import Entry
 from settled.core.model import Effect, KeyKind
 from settled.core.owed import owed_to
+from settled.core.parts import is_open
 from settled.core.rules import lease_over
 from settled.core.states import MAY_HAVE_EFFECT, State
 
@@ -125,7 +126,8 @@ def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
         if call is None or entry.awaited(operation_id) or not (_like(call, ask) and _may_bar(call, ask)):
             continue
         told = not entry.untold(call) and not entry.unread(call, ask.message)
-        if call.state in STILL_WAITING or not told:  # to be told that it is in flight, or waits, ends nothing
+        waits = call.state in STILL_WAITING or (call.state is State.PARTIAL and is_open(books, call))
+        if waits or not told:  # to be told that it is in flight, waits, or has items left ends nothing
             return Match(call, like=True)
     return None
 
