@@ -52,7 +52,8 @@ class CallError(SettledError):
 
     def __str__(self) -> str:
         """Say what happened, as the result's own message does."""
-        return f"{self.result.tool}: {self.result.message} [{self.result.operation_id or 'not recorded'}]"
+        hint = f"; to make it anew: {self.result.hint}" if self.result.hint else ""
+        return f"{self.result.tool}: {self.result.message} [{self.result.operation_id or 'not recorded'}]{hint}"
 
 
 class CallFailed(CallError):

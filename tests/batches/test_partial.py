@@ -1,5 +1,6 @@
 """Batches of which only a part is done: what was done stays done, what was not is tried again, doubt stands alone."""
 
+import json
 import threading
 import time
 
@@ -7,6 +8,7 @@ import pytest
 
 import settled
 from settled.api.queue import waiting
+from settled.cli import main
 from settled.core.states import State
 from settled.ports import CallQuery
 from tests.batches.store import index_of
@@ -358,3 +360,21 @@ def test_the_parameter_must_be_clear(guard):
         @guard.tool(effect="write", partial=settled.partial.http_207)
         def send(letters: list[str], to: list[str]) -> list:
             """Send them."""
+
+
+def test_the_command_line_shows_each_item(tmp_path, store, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with settled.Guard("sqlite:///items.db") as guard:
+        store.trouble = {"d1": [400], "d2": [500]}
+        result = index_of(guard, store).call(docs=TEN[:3])
+    words = ["calls", "show", result.operation_id, "--journal", "sqlite:///items.db"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert "Items" in shown
+    assert "http_400" in shown
+    assert main([*words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [item["status"] for item in document["items"]] == ["done", "failed", "unknown"]
+    assert main(["calls", "show", document["items"][2]["operation_id"], *words[3:], "--json"]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert (alone["part_of"], alone["arguments"], alone["state"]) == (result.operation_id, {"docs": ["d2"]}, "unknown")

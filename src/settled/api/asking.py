@@ -16,15 +16,17 @@ from settled.api.recent import told_as
 from settled.api.run import Run, current_run
 from settled.core import codec
 from settled.core.ask import Ask
+from settled.core.drafts import as_draft, draft_key, scope_of_draft
 from settled.core.keys import business_key, content_digest, fingerprint, random_key, template_parts, without_defaults
 from settled.core.model import KeyKind
 from settled.current import CurrentCall, current
 
 if TYPE_CHECKING:
-    from settled.api.bound import BoundCall
+    from settled.api.bound import BoundCall, CallOptions
     from settled.api.guard import Guard
     from settled.api.schema import Arguments
     from settled.core.entry import Entry
+    from settled.core.model import Terms
 
 
 class Place(Struct, frozen=True):
@@ -87,6 +89,8 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
     mark = words = fingerprint(counted, identity=declared.identity, rules=checked.rules)
     if options.undoes:  # what it undoes says which action it is; a repeat sends what is on record
         words, mark = content_digest(counted, checked.rules), options.undoes
+    elif options.draft:
+        mark = words = options.draft.operation_id
     elif options.part:  # so do the items that it goes on with
         mark = words = options.part.key
     elif declared.identity:
@@ -96,7 +100,7 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
     return Ask(
         tenant=guard.tenant,
         tool=tool.name,
-        terms=checked.policy.terms,
+        terms=_terms(bound),
         kind=kind,
         identity=mark,
         words=words,
@@ -106,7 +110,7 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         owner=host.this_process(),
         lease=guard.lease,
         key=key,
-        scope=f"undo:{options.undoes}" if options.undoes else place.scope if kind is not KeyKind.RANDOM else "",
+        scope=_scope(options, place) if kind is not KeyKind.RANDOM else "",
         run_id=place.run.run_id if place.run else "",
         run_entry=place.run.entry if place.run else 0,
         identity_declared=declared.identity is not None,
@@ -125,6 +129,17 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
     )
 
 
+def _scope(options: CallOptions, place: Place) -> str:
+    if options.undoes:
+        return f"undo:{options.undoes}"
+    return scope_of_draft(options.draft.operation_id) if options.draft else place.scope
+
+
+def _terms(bound: BoundCall[Any]) -> Terms:
+    terms, draft = bound.tool.checked.policy.terms, bound.options.draft
+    return terms if draft is None else as_draft(terms, draft.discard, draft.kept)
+
+
 def new_operation_id() -> str:
     """Return a fresh id. It begins with the time, so that an index over ids grows at one end."""
     return f"op_{int(time.time()):08x}{secrets.token_hex(10)}"
@@ -134,6 +149,9 @@ def _key(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: Place
     """The first that exists: a business key, the place in a run or call, a step, a fresh random key."""
     if bound.options.undoes:
         return KeyKind.BUSINESS, business_key(guard.tenant, bound.tool.name, (bound.options.undoes,), "undo")
+    draft = bound.options.draft
+    if draft:
+        return KeyKind.BUSINESS, draft_key(guard.tenant, bound.tool.name, draft.operation_id, draft.no)
     if bound.options.part:
         return KeyKind.BUSINESS, bound.options.part.key
     parts = _business_parts(bound, arguments)

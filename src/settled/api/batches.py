@@ -53,12 +53,13 @@ def batch_of(options: Options, schema: Schema, effect: Effect) -> Batch | None:
         return None
     if effect is Effect.TRANSACTIONAL:
         raise DeclarationError(f"{schema.name}: a transactional tool is done wholly or not at all: leave partial out")
-    if o.partial is not None and (not callable(o.partial) or inspect.iscoroutinefunction(o.partial)):
+    read: Any = o.partial
+    if read is not None and (not callable(read) or inspect.iscoroutinefunction(read)):
         raise DeclarationError(f"{schema.name}: partial is a plain function of the answer and the items")
     identity: Any = o.item_key
     if identity is not None and not isinstance(identity, str) and not callable(identity):
         raise DeclarationError(f"{schema.name}: item_key is a field's name or a function, not {identity!r}")
-    return Batch(_parameter(o, schema), o.partial, identity)
+    return Batch(_parameter(o, schema), read, identity)
 
 
 def _parameter(options: Options, schema: Schema) -> str:

@@ -37,6 +37,18 @@ class PartOf:
     """How its first attempt is to wait, and what it costs; ``None``: it looks at one item in doubt."""
 
 
+@dataclass(frozen=True, slots=True)
+class DraftOf:
+    """Which call's draft it is."""
+
+    operation_id: str
+    no: int
+    discard: str
+    """The tool that undoes it."""
+    kept: float | None
+    """Seconds that its record is kept at the least."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions:
     """What belongs to one call and not to its tool."""
@@ -55,6 +67,8 @@ class CallOptions:
     """Operation id of the call that this one undoes: its key follows from that, and it belongs to no run."""
     part: PartOf | None = None
     """It goes on with items of another call."""
+    draft: DraftOf | None = None
+    """It makes the draft of another call."""
 
 
 ORDINARY = CallOptions()

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from settled.api import making, secrets
-from settled.api.facts import run_of
 from settled.api.going_on import look_at_items
 from settled.api.queue import Listening, adopted, pages
 from settled.api.schema import GIVEN
 from settled.api.tool import declare
 from settled.core.answer import from_record
+from settled.core.runs import run_of
 from settled.core.saga import Conclude, Heed
 from settled.core.settle import settle
 from settled.core.settling import Refused, Resolve

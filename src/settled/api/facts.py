@@ -11,6 +11,7 @@ from pydantic_core import to_jsonable_python
 from settled.api import explain, secrets
 from settled.api.vault import SEALED
 from settled.core import codec
+from settled.core.runs import run_of
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
@@ -65,13 +66,6 @@ def of_items(items: Sequence[ItemNow]) -> list[Facts]:
         {"position": n, "status": str(item.part), "code": item.code, "key": item.key, "operation_id": item.operation_id}
         for n, item in enumerate(items)
     ]
-
-
-def run_of(scope: str) -> str | None:
-    """Return the run id that a scope names (see ``scope_of_run``); ``None`` if it names none."""
-    kind, _, rest = scope.partition(":")
-    length, _, rest = rest.partition(":")
-    return rest[int(length) + 1 :] if kind == "run" and length.isdecimal() else None
 
 
 def of_attempt(attempt: Attempt, call: Call, now: Moment, alive: bool | None) -> Facts:  # noqa: FBT001 - three-valued

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ from settled.core.machine import Life
 from settled.core.model import KeyKind
 from settled.core.parts import split_of
 from settled.core.policy import Limits
+from settled.core.runs import run_of
 from settled.core.states import State
 from settled.current import CurrentCall, current
 from settled.drivers.floor import Binding
@@ -94,7 +96,7 @@ def _allowed(bound: BoundCall[Any], place: Place) -> Place:
     """A compensation is made outside of its run, which is over; in a run to be undone, only what can be undone."""
     if bound.options.undoes:
         return NOWHERE
-    covered = place.inside is not None and place.inside.covered
+    covered = bound.options.draft is not None or (place.inside is not None and place.inside.covered)
     if place.run is not None and place.run.on_error == "compensate" and not covered:
         demand_undoing(bound.tool)
     return place
@@ -175,6 +177,10 @@ def _runner(
             own = own | dict.fromkeys(transactions, lent.get())
         if precheck is not None:
             demand_leave(precheck, own)
+        if tool.drafted and call is not None:
+            from settled.api.drafting import confirming  # noqa: PLC0415 - each needs the other
+
+            return confirming(guard, tool, call, own)
         if by_items:
             return by_item(guard, tool, part, call, own, lambda: function(**own, **dict.fromkeys(names, current.get())))
         return function(**own, **dict.fromkeys(names, current.get())) if names else function(**own)
@@ -313,7 +319,16 @@ def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | N
         message=text,
         next=words.next_step(answer),
         attempts=answer.attempts,
+        hint=_hint(answer),
     )
+
+
+def _hint(answer: Answer) -> str:
+    """Return what an operator can type where a call of a run is known with other arguments."""
+    run_id = run_of(answer.call.scope) if answer.status == "conflict" and answer.call is not None else None
+    if answer.call is None or run_id is None:
+        return ""
+    return f"settled runs rewind {shlex.quote(run_id)} --from {answer.call.operation_id}"
 
 
 def _value(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> tuple[Any, bool, str]:

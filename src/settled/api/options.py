@@ -75,6 +75,9 @@ class Options:
     partial: Callable[[Any, Sequence[Any]], Any] | None = None
     items: str | None = None
     item_key: str | Callable[[Any], Any] | None = None
+    draft: Any = None
+    confirm: Callable[..., Any] | None = None
+    discard: Any = None
 
 
 class ToolOptions(TypedDict, total=False):
@@ -149,6 +152,12 @@ class ToolOptions(TypedDict, total=False):
             done are tried again; what the answer leaves out is in doubt, and stands in the queue item by item.
         items: the parameter that holds the items; not needed where only one is a list.
         item_key: names an item among the others: a field of it, or a function. By default its place and content do.
+        draft: a tool (or its name) with arguments of equal names that prepares the effect, without any outside. It is
+            called first; a person who is asked for leave can look at what it made. The function of the tool itself is
+            then never called: it gives name, arguments and documentation.
+        confirm: the function (or tool) that makes the effect of a draft: takes ``draft``, what the draft's tool
+            returned, and arguments of the tool by their names. ``probe``, ``compensate`` and the rest speak of it.
+        discard: the tool (or its name) that throws a draft away that is never confirmed: takes ``draft`` likewise.
     """
 
     name: str | None
@@ -190,6 +199,9 @@ class ToolOptions(TypedDict, total=False):
     partial: Callable[[Any, Sequence[Any]], Any] | None
     items: str | None
     item_key: str | Callable[[Any], Any] | None
+    draft: Any
+    confirm: Callable[..., Any] | None
+    discard: Any
 
 
 def _is_number(value: object) -> bool:
@@ -406,6 +418,7 @@ class Checked:
                 compensate=name_of(o.compensate),
                 irreversible=o.irreversible,
                 waived=bool(o.waiver),
+                drafted=o.draft is not None,
             ),
             attempts=o.attempts,
             timeout=self.timeout,

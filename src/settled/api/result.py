@@ -61,6 +61,7 @@ class Result(Generic[T_co]):
         items: of a batch (``partial=``): what became of each of its items, in their order.
         fallback: the tool that was called in its place, since it is proved that nothing was done; ``skip``: none was,
             and ``value`` is what its declaration gives instead, while the status tells what became of the call.
+        hint: for an operator, never shown to a model: the command that lets a call in conflict be made anew.
 
     ``unwrap`` and plain calls raise: ``CallFailed``, ``CallNotDone``, ``CallPartial``, ``CallUnknown``,
     ``CallInProgress``, ``CallConflict``, ``InvalidArguments``, ``CallRejected``, ``CallRefused``; all are
@@ -87,6 +88,7 @@ class Result(Generic[T_co]):
     attempts: int = 0
     fallback: str = ""
     items: tuple[Item, ...] = ()
+    hint: str = ""
 
     @property
     def ok(self) -> bool:

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from settled.api.batches import outcomes_of, own_done
+from settled.api.drafted import DRAFT
 from settled.core import codec
+from settled.core.drafts import is_draft
 from settled.core.model import Effect, Part
 from settled.core.parts import split_of
 from settled.core.value_types import fields_of
@@ -151,6 +153,8 @@ def arguments_for(
 ) -> dict[str, Any]:
     """Return what the compensation of a call is called with. Raises ``NotFilled``."""
     arguments, result, has_result = _recorded(guard, tool, call)
+    if is_draft(call):
+        return _by_name(compensation, arguments, {DRAFT: result} if has_result else None, has_result=has_result)
     undo = tool.checked.options.undo if tool is not None else None
     if undo is None:
         if tool is None:

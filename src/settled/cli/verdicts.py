@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from settled.api import care, explain, facts, secrets
+from settled.api import care, explain, secrets
 from settled.api.queue import rehearse
 from settled.api.schema import BadArguments
 from settled.api.vault import SEALED
@@ -11,6 +11,7 @@ from settled.cli.exits import Exit, Problem
 from settled.cli.target import Target
 from settled.core.call import Call
 from settled.core.model import Moment
+from settled.core.runs import run_of
 from settled.core.settling import Refused, Resolve, Verdict
 from settled.core.states import State
 from settled.errors import DeclarationError
@@ -112,7 +113,7 @@ def commands(target: Target, call: Call) -> list[dict[str, str]]:
     if explain.waiting(call, now) == "approval":
         found.append(("give leave, for this call as it stands, once", f"settled queue approve {call.operation_id}"))
         found.append(("it is never made", f"settled queue refuse {call.operation_id} --reason '...'"))
-    run = facts.run_of(call.scope)
+    run = run_of(call.scope)
     if explain.waiting(call, now) == "undo" and run is not None and call.reason not in FOR_GOOD:
         app = "" if target.given.app else " --app MODULE:GUARD"
         found.append(("try to undo it once more", f"settled runs resume {run}{app}"))

@@ -22,6 +22,7 @@ from settled.core.ask import (
 )
 from settled.core.call import Call, evolve, opened
 from settled.core.charge import debit
+from settled.core.drafts import reserved
 from settled.core.fallback import FELL_BACK
 from settled.core.keys import scoped_key
 from settled.core.leave import ask_for, asked_anew, given, use
@@ -51,6 +52,8 @@ class Claim(Struct, frozen=True):
     """Settling was tried: a tool that may be repeated may now run again."""
     forgo: bool = False
     """With ``begin`` false: where nothing is on record, record that the call is given up, without an attempt."""
+    drafting: bool = False
+    """With ``begin`` false: put the call on record without an attempt, so that its draft can be made."""
     pinned: str = ""
     """This asker was matched to this call before: ask about that one."""
     charge: Charge | None = None
@@ -113,7 +116,7 @@ class Claim(Struct, frozen=True):
         if not rules.may_begin(call, now):
             return Stands(call, like)
         if not self.begin:
-            return WouldRun()
+            return Stands(call, like) if self.drafting else WouldRun()
         unsettled = _unsettled(books, self.ask, call.operation_id)
         if unsettled is not None:
             return unsettled
@@ -142,12 +145,14 @@ class Claim(Struct, frozen=True):
         books.put(taken, row)
         if ask.run_id and ask.scope != taken.scope:
             books.put_moved(taken, ask.scope)  # its effect, if any, is this run's to undo
-        if taken.leave is not None:
+        if taken.leave is not None or taken.terms.drafted:
             books.drop_owed(taken)
         return Begun(taken)
 
     def _new(self, books: Books, now: Moment) -> ClaimReply:
         if not self.begin:
+            if self.drafting:
+                return self._reserved(books, now)
             return self._forgone(books, now) if self.forgo else WouldRun()
         unsettled = _unsettled(books, self.ask)
         if unsettled is not None:
@@ -166,6 +171,12 @@ class Claim(Struct, frozen=True):
         bare = self._draft(books, now)
         call, row = evolve(bare, Event.FAIL, now, detail=FELL_BACK, reason=FELL_BACK, decided="answer")
         books.put(call, row)
+        return Stands(call)
+
+    def _reserved(self, books: Books, now: Moment) -> ClaimReply:
+        call = reserved(books, self._draft(books, now), now)
+        if call.kind is KeyKind.RANDOM:
+            books.put_owed(call)  # the next like ask, of whatever process, goes on with it
         return Stands(call)
 
     def _draft(self, books: Books, now: Moment) -> Call:

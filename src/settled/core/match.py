@@ -15,6 +15,7 @@ from settled.core.entry import Entry
 from settled.core.model import Effect, KeyKind
 from settled.core.owed import owed_to
 from settled.core.parts import is_open
+from settled.core.rewind import is_set_aside
 from settled.core.rules import lease_over
 from settled.core.states import MAY_HAVE_EFFECT, State
 
@@ -100,7 +101,13 @@ def _by_step(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold 
         return Untold(entry.refused[ask.step])
     operation_id = books.by_step(ask.scope, ask.step)
     call = books.by_id(operation_id) if operation_id else None
-    if call is None or not _fits(call, ask) or _taken_by_another(call, ask, entry) or not entry.of_turn(call):
+    if (
+        call is None
+        or is_set_aside(call)
+        or not _fits(call, ask)
+        or _taken_by_another(call, ask, entry)
+        or not entry.of_turn(call)
+    ):
         return None
     if (call.tool, call.identity) != (ask.tool, ask.identity):
         return None if ask.by_model else Conflict(call)  # an adapter's ids may be used again
@@ -149,7 +156,7 @@ def _candidate(books: Books, ask: Ask, entry: Entry) -> Match | None:
         return None
     likes = books.alike(ask.scope, ask.lane, ask.tool, ask.identity, entry.earlier)
     free = (c for c in likes if entry.free(c, ask.words) and not _for_other_sibling(c, ask, entry))
-    usable = [c for c in free if _fits(c, ask)]
+    usable = [c for c in free if _fits(c, ask) and not is_set_aside(c)]
     best = min(usable, key=lambda c: preference(c, ask), default=None)
     return Match(best, like=True) if best else None
 

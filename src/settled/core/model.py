@@ -256,3 +256,5 @@ class Terms(Struct, frozen=True):
     """Nothing undoes it."""
     waived: bool = False
     """Its effect may stay when its run is undone."""
+    drafted: bool = False
+    """A draft comes first, which its attempts confirm."""

@@ -10,6 +10,7 @@ from settled.core import parts, rules, runs
 from settled.core.ask import BudgetSpent, Superseded
 from settled.core.call import Call, attempt_of, evolve, opened, standing_of, with_attempt
 from settled.core.charge import Charge, debit
+from settled.core.drafts import drop
 from settled.core.late import Evidence
 from settled.core.model import Effect, Fault, FaultClass, Standing
 from settled.core.model import Evidence as Proof
@@ -135,6 +136,8 @@ class End(Struct, frozen=True):
             doubted(books, changed)
         if event is Event.SPLIT:
             parts.doubt_items(books, changed, self.fault, now)
+        if event is Event.FAIL:
+            drop(books, changed, now)
         if self.checkpoint is not None:
             runs.keep_state(books, call.tenant, *self.checkpoint)
         return changed

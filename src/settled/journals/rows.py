@@ -342,7 +342,7 @@ def _exchange_of(method: str, target: str, phase: str, status: int | None, heade
 @lru_cache(maxsize=1024)
 def terms_text(terms: Terms) -> str:
     """Return a tool's terms as JSON: the same text for all its calls."""
-    undoing = [terms.compensate, terms.irreversible, terms.waived]
+    undoing = [terms.compensate, terms.irreversible, terms.waived, *([True] if terms.drafted else ())]
     return to_json(
         [
             terms.effect._value_,
