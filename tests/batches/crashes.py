@@ -139,7 +139,7 @@ def letter(folder, fuse, *, leave="", undo=False):
 
         with suppress(settled.RunUndone), guard.run("r", on_error="keep") as run:
             result = mail.options(wait=0.2).call("ann")
-            if leave in ("given", "refused") and result.status == "awaiting_approval":
+            if leave and result.status == "awaiting_approval":
                 (guard.approve if leave == "given" else guard.refuse)(result.operation_id, by="eva", reason="x")
                 result = mail.options(wait=0.2).call("ann")
             if undo:
@@ -151,11 +151,9 @@ def letter(folder, fuse, *, leave="", undo=False):
 
 PLAYS = {
     "batch": batch,
-    "sent": letter,
     "approved": lambda folder, fuse: letter(folder, fuse, leave="given"),
     "refused": lambda folder, fuse: letter(folder, fuse, leave="refused"),
     "undone": lambda folder, fuse: letter(folder, fuse, undo=True),
-    "undone while it waits": lambda folder, fuse: letter(folder, fuse, leave="later", undo=True),
 }
 
 

@@ -37,11 +37,9 @@ def test_items_are_stored_once_whenever_the_program_dies(tmp_path):
 
 
 LETTERS = {
-    "sent": [["drafted", "sent"]],
     "approved": [["drafted", "sent"]],
     "refused": [["drafted", "discarded"]],
     "undone": [["drafted", "sent", "recalled"], ["drafted", "discarded"]],
-    "undone while it waits": [["drafted", "discarded"]],
 }
 
 
