@@ -241,11 +241,11 @@ class Guard:
         try:
             given = dict(arguments) if isinstance(arguments, Mapping) else numbers(parse_object(arguments))
         except InvalidJson as error:
-            return making.invalid(self, by_model(BoundCall(tool), step), {"arguments": str(error)})
+            return making.invalid(self, by_model(tool, {}, step), {"arguments": str(error)})
         except (TypeError, AttributeError):
             why = f"JSON text or an object is wanted, not {type(arguments).__name__}"
-            return making.invalid(self, by_model(BoundCall(tool), step), {"arguments": why})
-        return by_model(BoundCall(tool, kwargs=given), step)
+            return making.invalid(self, by_model(tool, {}, step), {"arguments": why})
+        return by_model(tool, given, step)
 
     def dispatch(self, name: str, arguments: Given, *, step: str | None = None) -> Result[Any]:
         """Make the call that a model asks for: a tool's name, and JSON text or a mapping.
