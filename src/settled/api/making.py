@@ -107,7 +107,8 @@ def make_binding(
     parts = tool.parts or _parts(guard, tool)
     run = _not_to_be_run if arguments is None else _runner(guard, tool, arguments, ask)
     redacted = tool.checked.options.redact
-    return Binding(run, _cleaner(arguments.plain, redacted) if arguments and redacted else secrets.clean, *parts)
+    clean = _cleaner(arguments.plain, redacted) if redacted and arguments else secrets.clean
+    return Binding(run, clean, *parts)
 
 
 def _parts(guard: Guard, tool: Tool[Any, Any]) -> tuple[Any, ...]:
@@ -144,10 +145,9 @@ def _hidden(arguments: Mapping[str, Any], redacted: Sequence[str]) -> frozenset[
 
 def _runner(guard: Guard, tool: Tool[Any, Any], arguments: Arguments, ask: Ask | None) -> Callable[[Call | None], Any]:
     names, function, given = tool.schema.call_parameters, tool.function, arguments.given
-    transactions = tool.schema.transaction_parameters
-    precheck = tool.checked.options.precheck
     if ask is None and arguments.fixed and not names:
         return lambda _: function(**given)
+    transactions, precheck = tool.schema.transaction_parameters, tool.checked.options.precheck
 
     def run(call: Call | None) -> Any:
         repeat = call is not None and ask is not None and call.words != ask.words
@@ -244,7 +244,7 @@ def finish(guard: Guard, prepared: Prepared, answer: Answer) -> Result[Any]:
 def value_of(guard: Guard, prepared: Prepared, answer: Answer) -> Any:
     """Return what the result would unwrap to, or raise what it raises; a result is made only where it is raised."""
     if answer.status == "succeeded":
-        value, available, _ = _value(guard, prepared.bound.tool, answer)
+        value, available, _ = (answer.value, True, "") if answer.fresh else _value(guard, prepared.bound.tool, answer)
         if available:
             if prepared.life.ask is not None or prepared.bound.options is not ORDINARY:
                 note(guard, prepared, answer)
