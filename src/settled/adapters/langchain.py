@@ -94,12 +94,10 @@ def _read(request: Any, handler: Any, histories: Histories, threaded: bool = Fal
 
 def _items(message: Any) -> list[Item]:
     kind = _kind(type(message))
-    if kind is AIMessage:
-        calls = [(call["id"] or "", call["name"], call["args"]) for call in message.tool_calls]
-        return [Asking(message.id or "", calls) if calls else Closed()]
-    if kind is ToolMessage:
-        return [Answered(message.tool_call_id)]
-    return [Said(str(message.content))] if kind is HumanMessage else []
+    if kind is not AIMessage:
+        return [Answered(message.tool_call_id) if kind is ToolMessage else Said(str(message.content))] if kind else []
+    calls = [(call["id"] or "", call["name"], call["args"]) for call in message.tool_calls]
+    return [Asking(message.id or "", calls) if calls else Closed()]
 
 
 def _in_threads(tool: BaseTool) -> bool:
