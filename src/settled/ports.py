@@ -116,6 +116,9 @@ class Journal(Protocol):
     def delivered(self, alert_ids: Sequence[int]) -> None:
         """Take delivered alerts out of the outbox."""
 
+    def notes(self, kind: str) -> Mapping[str, str]:
+        """Return what is noted of a kind beside the calls, by name (see ``core/notes.py``)."""
+
     def save_breakers(self, snapshots: Mapping[str, Mapping[str, Any]]) -> Mapping[str, int]:
         """Keep the breakers' states; return for each name how often it was reset from outside."""
 

@@ -13,6 +13,7 @@ from settled.api.queue import Listening, adopted, pages
 from settled.api.schema import GIVEN
 from settled.api.tool import declare
 from settled.core.answer import from_record
+from settled.core.looking import UnderClaim
 from settled.core.saga import Conclude, Heed
 from settled.core.settle import settle
 from settled.core.settling import Refused, Resolve
@@ -146,10 +147,12 @@ def resolve(
     then: Literal["rerun", "fail"],
     force: bool,
     any_tenant: bool = False,
+    seen: Call | None = None,
 ) -> Result[Any]:
     """Take a person's verdict. Raises ``DeclarationError`` if it cannot be taken.
 
-    ``any_tenant``: for the operator of the journal, who answers for all of them.
+    ``any_tenant``: for the operator of the journal, who answers for all of them. ``seen``: the call as the person saw
+    it; else as it stands now.
     """
     if verdict not in ("happened", "did_not_happen", "hold", "undone"):
         raise DeclarationError(f"{verdict!r} is no verdict: happened, did_not_happen, hold or undone")
@@ -161,11 +164,9 @@ def resolve(
     given = verdict == "happened" and result is not NOT_GIVEN
     data, note = making.encoder(guard, tool_of(guard, call))(result) if given else (None, "")
     note = note or (GIVEN if given and call.tool not in guard.tools else "")
-    reply = guard.journal.perform(
-        Resolve(
-            operation_id, verdict, secrets.clean(by.strip()), secrets.clean(reason), then, data, note, force, call.epoch
-        )
-    )
+    by, reason = secrets.clean(by.strip()), secrets.clean(reason)
+    decision = Resolve(operation_id, verdict, by, reason, then, data, note, force, (seen or call).epoch)
+    reply: Call | Refused = guard.journal.perform(UnderClaim(decision, operation_id, by))
     if isinstance(reply, Refused):
         raise DeclarationError(f"{operation_id}: {reply.why}")
     guard.floor.presence.wake(operation_id)

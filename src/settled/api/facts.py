@@ -64,6 +64,25 @@ def run_of(scope: str) -> str | None:
     return rest[int(length) + 1 :] if kind == "run" and length.isdecimal() else None
 
 
+def of_claim(claim: Mapping[str, Any] | None) -> Facts:
+    """Return who looks at a call; ``None``: nobody does."""
+    return {"looked_at": None if claim is None else {"by": claim["by"], "until": when(claim["until"])}}
+
+
+def of_leave(call: Call) -> Facts | None:
+    """Return whose leave a call waits for, or was given; ``None``: it needs none."""
+    leave = call.leave
+    if leave is None:
+        return None
+    return {
+        "why": leave.why,
+        "persons": leave.persons,
+        "agreed": list(leave.by),
+        "given": leave.given,
+        "until": when(leave.until),
+    }
+
+
 def of_attempt(attempt: Attempt, call: Call, now: Moment, alive: bool | None) -> Facts:  # noqa: FBT001 - three-valued
     """Return all that is known of one attempt; ``alive``: whether its process lives."""
     fault = attempt.fault
@@ -183,6 +202,19 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(item) for item in value]
     return {name: _finite(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+
+def of_tool(name: str, tool: Tool[Any, Any] | None, paused: Mapping[str, Any] | None) -> Facts:
+    """Return one row of a list of tools; ``tool``: as the app declares it, if it does; ``paused``: who did it."""
+    return {
+        "name": name,
+        "effect": None if tool is None else str(tool.checked.effect),
+        "declared": None if tool is None else tool.checked.policy.terms.declared,
+        "paused": paused is not None,
+        "paused_at": None if paused is None else paused["at"],
+        "by": "" if paused is None else paused["by"],
+        "reason": "" if paused is None else paused["reason"],
+    }
 
 
 def of_breaker(name: str, snapshot: Mapping[str, Any]) -> Facts:

@@ -16,6 +16,7 @@ from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
 from settled.api.entering import Saga
 from settled.api.opening import opened, refusal
+from settled.api.pausing import Pauses, pause
 from settled.api.recent import Recent
 from settled.api.result import Result
 from settled.api.run import Run, current_run, in_loop
@@ -108,6 +109,7 @@ class Guard:
         over_all = Breaker(f"guard:{agent}", breaker) if breaker else None
         self.breakers = KeptBreakers(self.floor, over_all)
         self.runs_here = RunsHere(self.floor)
+        self.pauses = Pauses(self.journal)
         self.floor.keeper.chores += [
             self.runs_here.renew,
             self.journal.seal,
@@ -337,8 +339,8 @@ class Guard:
         """Take a person's verdict on an unknown call; return how the call stands then.
 
         ``result``: what a call that happened returned, if it is known; ``None`` counts as known. ``then``: what
-        follows from ``did_not_happen``. ``force``: also where it could still take effect; such a verdict is
-        marked as asserted. Raises ``DeclarationError`` if it cannot be taken.
+        follows from ``did_not_happen``. ``force``: also where it could still take effect, or nothing can
+        prove that it cannot; such a verdict is marked as asserted. Raises ``DeclarationError`` if it cannot be taken.
         """
         return care.resolve(self, operation_id, verdict, by=by, reason=reason, result=result, then=then, force=force)
 
@@ -353,6 +355,17 @@ class Guard:
     def refuse(self, operation_id: str, *, by: str, reason: str) -> Result[Any]:
         """Refuse a call that waits for leave: it is never made. Raises ``DeclarationError``."""
         return deciding.decide(self, operation_id, give=False, by=by, reason=reason)
+
+    def pause(self, tool: str, *, by: str, reason: str) -> None:
+        """Let nothing of a tool begin, in any process on this journal, until it is resumed; what has begun ends.
+
+        Its calls are ``rejected`` (``paused``). What it is to undo waits. Raises ``DeclarationError`` if it is paused.
+        """
+        pause(self, tool, by=by, reason=reason)
+
+    def resume(self, tool: str, *, by: str, reason: str) -> None:
+        """Let a paused tool be called again. Raises ``DeclarationError`` if it is not paused."""
+        pause(self, tool, by=by, reason=reason, resume=True)
 
     def look(self, operation_id: str) -> Result[Any] | None:
         """Return how a recorded call stands, or ``None`` if there is none."""

@@ -20,6 +20,7 @@ from settled.cli.journal import journal
 from settled.cli.queue import queue
 from settled.cli.runs import runs
 from settled.cli.status import reconcile, status
+from settled.cli.tools import tools
 from settled.cli.worker import worker
 from settled.errors import JournalError
 
@@ -59,6 +60,7 @@ app.add_typer(queue)
 app.add_typer(runs)
 app.command("reconcile")(reconcile)
 app.command("worker")(worker)
+app.add_typer(tools)
 app.add_typer(breakers)
 app.add_typer(journal)
 app.command("demo")(demo)

@@ -4,12 +4,13 @@ import json
 from typing import Any
 
 from settled.api import explain, facts
-from settled.api.queue import living
+from settled.api.queue import UnderWay, living
 from settled.cli import output
 from settled.cli.target import Target
-from settled.cli.words import local, moment
+from settled.cli.words import local, moment, plural
 from settled.core.call import Call
 from settled.core.model import Attempt, Exchange
+from settled.core.states import State
 
 Document = dict[str, Any]
 
@@ -23,6 +24,7 @@ def document(target: Target, call: Call) -> Document:
         **facts.of_call(call, now),
         "arguments": arguments,
         "arguments_note": hidden,
+        "leave": facts.of_leave(call),
         "result": result,
         "result_note": note,
         "attempts": [facts.of_attempt(attempt, call, now, alive[attempt.no]) for attempt in call.attempts],
@@ -88,6 +90,29 @@ def _exchange(each: Exchange) -> str:
     end = f"answered {each.status}" if each.status is not None else str(each.phase).replace("_", " ")
     words = [f"{each.method} {each.target}: {end}", each.error, each.body]
     return ", ".join(word for word in words if word)
+
+
+def tell_under_way(target: Target, found: UnderWay, *, as_json: bool) -> None:
+    """Say that there are calls at work that may soon stand in the queue, and what brings them there."""
+    if as_json or not (found.dead or found.unseen):
+        return
+    app = "" if target.given.app else " --app MODULE:GUARD"
+    if found.dead:
+        output.tell(f"{plural(found.dead, 'call')} under way of a process that is dead: to take in what it left:")
+        output.tell(f"{output.INDENT}settled reconcile{app}{target.given.options()}")
+    if found.unseen:
+        output.tell(
+            f"{plural(found.unseen, 'call')} under way of a process that cannot be seen from here: a reconciliation "
+            "takes them in once their lease is over; to look at them:"
+        )
+        output.tell(f"{output.INDENT}settled calls list --state processing{target.given.options()}")
+
+
+def tell_of_owner(target: Target, call: Call) -> None:
+    """Say of a call at work that its process is dead, or cannot be seen."""
+    seen = living(call).get(len(call.attempts)) if call.state is State.PROCESSING else True
+    if seen is not True:
+        tell_under_way(target, UnderWay(dead=seen is False, unseen=seen is None), as_json=False)
 
 
 def pretty(value: Any) -> str:

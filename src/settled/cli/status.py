@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api import explain, facts
-from settled.api.queue import waiting
-from settled.cli import output
+from settled.api import explain, facts, pausing
+from settled.api.queue import UnderWay, under_way, waiting
+from settled.cli import output, show
 from settled.cli.exits import Exit
 from settled.cli.options import AppOption, FailOption, JournalOption, JsonOption
 from settled.cli.target import Given, Target, opened
@@ -19,6 +19,7 @@ from settled.core.call import Call
 from settled.core.model import Moment
 
 _ALERTS = 10_000
+KINDS = ("unknown", "orphan", "disputed", "undo", "approval")
 
 
 def status(
@@ -32,12 +33,13 @@ def status(
         found, now = waiting(target.journal), target.journal.now()
         document = _document(target, found, now)
         output.emit(as_json, document, lambda: _show(target, found, document, now))
+        show.tell_under_way(target, UnderWay(**document["under_way"]), as_json=as_json)
     if fail and found:
         raise typer.Exit(Exit.ATTENTION)
 
 
 def _document(target: Target, found: list[Call], now: Moment) -> dict[str, Any]:
-    kinds = [explain.waiting(call, now) for call in found]
+    kinds: list[str | None] = [explain.waiting(call, now) for call in found]
     journal = target.journal
     breakers = [facts.of_breaker(name, snapshot) for name, snapshot in journal.breakers().items()]
     return {
@@ -46,19 +48,21 @@ def _document(target: Target, found: list[Call], now: Moment) -> dict[str, Any]:
         "calls": {str(state): count for state, count in sorted(journal.count().items())},
         "queue": {
             "total": len(found),
-            **{kind: kinds.count(kind) for kind in ("unknown", "orphan", "disputed")},
+            **{kind: kinds.count(kind) for kind in KINDS},
             "undeclared": sum(not call.terms.declared for call in found),
             "held": sum(call.held for call in found),
             "oldest": facts.when(found[0].created.wall) if found else None,
         },
+        "under_way": asdict(under_way(journal)),
         "alerts_undelivered": len(journal.alerts(_ALERTS)),
+        "tools_paused": sorted(pausing.paused(journal)),
         "breakers_open": [breaker["name"] for breaker in breakers if breaker["state"] != "closed"],
     }
 
 
 def _show(target: Target, found: list[Call], document: dict[str, Any], now: Moment) -> None:
     waits = document["queue"]
-    parts = [f"{waits[kind]} {kind}" for kind in ("unknown", "orphan", "disputed", "undeclared", "held") if waits[kind]]
+    parts = [f"{waits[kind]} {kind}" for kind in (*KINDS, "undeclared", "held") if waits[kind]]
     output.facts(
         [
             ("journal", f"{document['journal']} ({document['journal_id']})"),
@@ -66,6 +70,7 @@ def _show(target: Target, found: list[Call], document: dict[str, Any], now: Mome
             ("queue", f"{waits['total']} ({', '.join(parts)})" if found else "empty"),
             ("oldest", moment(found[0].created.wall, now.wall) if found else ""),
             ("alerts", f"{document['alerts_undelivered']} not delivered" if document["alerts_undelivered"] else ""),
+            ("tools paused", ", ".join(document["tools_paused"])),
             ("breakers open", ", ".join(document["breakers_open"])),
         ]
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.states import State
 from settled.journals.audit import matches
-from settled.journals.books import BY_ID, SELECT_CALL, SELECT_LOG, read_call, read_log
+from settled.journals.books import BY_ID, NOTES, SELECT_CALL, SELECT_LOG, read_call, read_log
 from settled.journals.rows import from_json, plain, to_json
 from settled.journals.runs import RUN, SELECT_RUN, UNDOING, read_run
 from settled.ports import Alert
@@ -140,6 +140,11 @@ def delivered(books: TableBooks, alert_ids: Sequence[int]) -> None:
     """Take delivered alerts out of the outbox."""
     for alert_id in alert_ids:
         books.write("DELETE FROM outbox WHERE alert_id = ?", alert_id)
+
+
+def notes(look: Look, kind: str) -> dict[str, str]:
+    """Return what is noted of a kind, by name."""
+    return {plain(name): plain(text) for name, text in look.execute(NOTES, (kind,))}
 
 
 def save_breakers(books: TableBooks, snapshots: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:

@@ -213,6 +213,10 @@ class RedisJournal(GroupJournal):
         """Take delivered alerts out of the outbox."""
         self.perform(Errand(lambda books, _: books.delivered(alert_ids)))
 
+    def notes(self, kind: str) -> Mapping[str, str]:
+        """Return what is noted of a kind beside the calls, by name."""
+        return lists.notes(self._look, kind)
+
     def save_breakers(self, snapshots: Mapping[str, Mapping[str, Any]]) -> Mapping[str, int]:
         """Keep the breakers' states; return for each name how often it was reset from outside."""
         return self.perform(Errand(lambda books, _: lists.save_breakers(books, snapshots)))

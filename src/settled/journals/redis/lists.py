@@ -15,6 +15,7 @@ from settled.journals.redis.cells import (
     log_of,
     moment_text,
     name,
+    note_row,
     packed,
     prefix,
     raw,
@@ -188,6 +189,15 @@ def alerts(look: Look, limit: int) -> list[Alert]:
     values = look([(b"HGET", ROWS, b"alert " + number) for number in numbers])
     pairs = zip(numbers, values, strict=True)
     return [Alert(int(number), *map(plain, unpack(value[VERSION:]))) for number, value in pairs if value]
+
+
+def notes(look: Look, kind: str) -> dict[str, str]:
+    """Return what is noted of a kind, by name."""
+    start = prefix("notes", kind)
+    (members,) = look([(b"ZRANGEBYLEX", INDEX, b"[" + start, b"(" + start + b"\xff")])
+    names = sorted(text_of(member[PREFIX + PLACE :]) for member in members)
+    values = look([(b"HGET", ROWS, note_row(kind, each)) for each in names])
+    return {each: text_of(value[VERSION:]) for each, value in zip(names, values, strict=True) if value}
 
 
 def _known(value: bytes | None) -> dict[str, tuple[Any, int]]:
