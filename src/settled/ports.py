@@ -43,8 +43,10 @@ class Alert:
 
     alert_id: int
     kind: str
-    """``unknown``, ``disputed``, ``undo`` (a step that is not undone) or ``approval``."""
+    """``unknown``, ``disputed``, ``undo`` (a step that is not undone) or ``approval``; ``partly_compensated``,
+    ``finding`` or ``breaker``, which are about no call."""
     operation_id: str
+    """The call's; or what else it is about: the scope of a run, the id of a finding, the name of a breaker."""
     at: float
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from settled.api.guard import Guard
+    from settled.api.ledgers import Compared
     from settled.api.result import Result
     from settled.api.tool import Tool
     from settled.core.call import Call
@@ -51,6 +52,8 @@ class Reconciled:
     left: int = 0
     probes_failed: int = 0
     """Of those left: the probe raised, or gave no verdict. Each is logged as a warning."""
+    ledgers: tuple[Compared, ...] = ()
+    """What the comparisons with the tools' ledgers brought, where they were asked for."""
 
     def plus(self, state: State, probe: Listening | None) -> Reconciled:
         """Count one call by where it stands now."""
@@ -69,7 +72,7 @@ def reconcile(guard: Guard, limit: int, progress: Progress | None = None) -> Rec
         binding, probe = binding_of(guard, call)
         settled = call if binding is None else sync.drive(_settling(guard, call), sync.Hand(binding, guard.floor))
         if settled is not call:
-            _heed(guard, settled)
+            heed(guard, settled)
         counts = counts.plus(settled.state, probe)
     return counts
 
@@ -91,7 +94,7 @@ async def asettle(guard: Guard, call: Call) -> tuple[Call, Listening | None]:
         return call, None
     settled = await aio.drive(_settling(guard, call), aio.Hand(binding, guard.floor))
     if settled is not call:
-        await asyncio.to_thread(_heed, guard, settled)
+        await asyncio.to_thread(heed, guard, settled)
     return settled, probe
 
 
@@ -171,11 +174,11 @@ def resolve(
         raise DeclarationError(f"{operation_id}: {reply.why}")
     guard.floor.presence.wake(operation_id)
     guard.floor.attend()
-    _heed(guard, reply)
+    heed(guard, reply)
     return making.to_result(guard, tool_of(guard, reply), from_record(reply))
 
 
-def _heed(guard: Guard, call: Call) -> None:
+def heed(guard: Guard, call: Call) -> None:
     """Let what hangs on a settled call follow: the step that it undoes, and the run whose last open step it was."""
     step: Call | None = call
     if call.scope.startswith("undo:"):
@@ -206,4 +209,4 @@ def _stand_in() -> Any:
     raise JournalError("this process does not know the tool")
 
 
-__all__ = ["NOT_GIVEN", "Progress", "Reconciled", "look", "reconcile", "resolve", "tool_of"]
+__all__ = ["NOT_GIVEN", "Progress", "Reconciled", "heed", "look", "reconcile", "resolve", "tool_of"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
-from settled.api import explain, secrets
+from settled.api import explain, findings, secrets
 from settled.api.vault import SEALED
 from settled.core import codec
 from settled.errors import JournalError
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from settled.api.guard import Guard
+    from settled.api.ledgers import Compared
     from settled.api.tool import Tool
     from settled.core.call import Call, LogRow
+    from settled.core.findings import Finding
     from settled.core.model import Attempt, Exchange, Moment, Owner
 
 Facts = dict[str, Any]
@@ -215,6 +217,36 @@ def of_tool(name: str, tool: Tool[Any, Any] | None, paused: Mapping[str, Any] | 
         "by": "" if paused is None else paused["by"],
         "reason": "" if paused is None else paused["reason"],
     }
+
+
+def of_finding(finding: Finding) -> Facts:
+    """Return what a comparison with a tool's ledger has found."""
+    return {
+        "finding_id": finding.finding_id,
+        "kind": finding.kind,
+        "tool": finding.tool,
+        "tenant": finding.tenant,
+        "operation_id": finding.operation_id or None,
+        "key": finding.key,
+        "ref": finding.ref,
+        "at": when(finding.at),
+        "found": when(finding.found) if finding.found else None,
+        "state": finding.state,
+        "words": findings.words(finding),
+        "by": finding.by,
+        "reason": finding.reason,
+    }
+
+
+def of_compared(compared: Compared) -> Facts:
+    """Return what the comparison of one ledger brought."""
+    kinds = {kind: compared.count(kind) for kind in ("missing", "orphaned", "doubled")}
+    counts = {
+        name: getattr(compared, name)
+        for name in ("effects", "calls", "happened", "did_not_happen", "contradicted", "new", "gone")
+    }
+    found = [of_finding(finding) for finding in compared.findings]
+    return {"tool": compared.tool, **counts, **kinds, "trouble": compared.trouble, "findings": found}
 
 
 def of_breaker(name: str, snapshot: Mapping[str, Any]) -> Facts:

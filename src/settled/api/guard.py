@@ -15,6 +15,7 @@ from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
 from settled.api.entering import Saga
+from settled.api.ledgers import acompare_all
 from settled.api.opening import opened, refusal
 from settled.api.pausing import Pauses, pause
 from settled.api.recent import Recent
@@ -30,6 +31,7 @@ from settled.core.budget import Pool, Pools, RetryBudget, RunBudget
 from settled.core.invalid import InvalidStreak
 from settled.core.model import Effect
 from settled.core.strict_json import InvalidJson, parse_object
+from settled.core.values import replace
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
 from settled.drivers.sharing import Sharing
@@ -315,15 +317,35 @@ class Guard:
 
     # --- settling --------------------------------------------------------------------------
 
-    def reconcile(self, *, limit: int = 1000, progress: care.Progress | None = None) -> Reconciled:
-        """Settle what can be settled: orphans, unknown calls with a probe, spilled evidence. Makes no attempt."""
-        self.floor.bring()
-        return care.reconcile(self, limit, progress)
+    def reconcile(
+        self,
+        *,
+        limit: int = 1000,
+        progress: care.Progress | None = None,
+        ledger: bool = False,
+        since: float | None = None,
+    ) -> Reconciled:
+        """Settle what can be settled: orphans, unknown calls with a probe, spilled evidence. Makes no attempt.
 
-    async def areconcile(self, *, limit: int = 1000, progress: care.Progress | None = None) -> Reconciled:
+        ``ledger``: then compare the journal with the tools' own lists of their effects, ``since`` seconds back (a
+        day); given, it also says that calls have been on record here for so long.
+        """
+        self.floor.bring()
+        done = care.reconcile(self, limit, progress)
+        return replace(done, ledgers=asyncio.run(acompare_all(self, since))) if ledger else done
+
+    async def areconcile(
+        self,
+        *,
+        limit: int = 1000,
+        progress: care.Progress | None = None,
+        ledger: bool = False,
+        since: float | None = None,
+    ) -> Reconciled:
         """Like ``reconcile``, from async code; ``progress`` is told how many of how many calls were looked at."""
         await asyncio.to_thread(self.floor.bring)
-        return await care.areconcile(self, limit, progress)
+        done = await care.areconcile(self, limit, progress)
+        return replace(done, ledgers=await acompare_all(self, since)) if ledger else done
 
     def resolve(
         self,

@@ -18,8 +18,9 @@ from settled.cli.demo import demo
 from settled.cli.exits import MEANING, Exit, Problem
 from settled.cli.journal import journal
 from settled.cli.queue import queue
+from settled.cli.reconciling import reconcile
 from settled.cli.runs import runs
-from settled.cli.status import reconcile, status
+from settled.cli.status import status
 from settled.cli.tools import tools
 from settled.cli.worker import worker
 from settled.errors import JournalError

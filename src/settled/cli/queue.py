@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api import explain, facts
+from settled.api import explain, facts, findings
 from settled.api.deciding import decide
+from settled.api.findings import open_findings
 from settled.api.queue import aprobe, claims, look_at, look_away, under_way, waiting
 from settled.cli import output, show, verdicts
 from settled.cli.exits import Exit, refusals
@@ -19,6 +20,7 @@ from settled.cli.resolving import resolve
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import age, moment, plural, seconds_of
 from settled.core.call import Call
+from settled.core.findings import Finding
 from settled.core.model import Moment
 from settled.core.states import State
 
@@ -49,31 +51,43 @@ def list_queue(
     """List what waits for a person, oldest first.
 
     Calls of unknown outcome, calls whose process was lost (orphans), calls whose record is disputed, steps of a run
-    that could not be undone, and calls that need a person's leave. A tool without a declared effect is marked with a
-    star.
+    that could not be undone, calls that need a person's leave, and what a comparison with a tool's ledger has found. A
+    tool without a declared effect is marked with a star.
     """
     with opened(Given(journal, app)) as target:
         found, now = waiting(target.journal), target.journal.now()
         looking, apart = claims(target.journal), under_way(target.journal)
         rows = [facts.of_call(call, now) | facts.of_claim(looking.get(call.operation_id)) for call in found[:limit]]
-        document = {"total": len(found), "calls": rows, "under_way": asdict(apart)}
-        output.emit(as_json, document, lambda: _show_list(target, found, limit, looking))
+        noted = open_findings(target.journal)
+        document = {"total": len(found) + len(noted), "calls": rows, "under_way": asdict(apart)}
+        document |= {"findings": [facts.of_finding(finding) for finding in noted]}
+        output.emit(as_json, document, lambda: _show_list(target, found, noted, limit, looking))
         show.tell_under_way(target, apart, as_json=as_json)
-    if fail and found:
+    if fail and (found or noted):
         raise typer.Exit(Exit.ATTENTION)
 
 
-def _show_list(target: Target, found: list[Call], limit: int, looking: dict[str, dict[str, Any]]) -> None:
+def _show_list(
+    target: Target, found: list[Call], noted: list[Finding], limit: int, looking: dict[str, dict[str, Any]]
+) -> None:
     now = target.journal.now()
-    if not found:
+    if not found and not noted:
         output.tell("nothing waits for a person")
         return
-    output.table(("OP", "SINCE", "WHAT", "TOOL", "WHY"), [_row(call, now, looking) for call in found[:limit]])
+    rows = [_row(call, now, looking) for call in found[:limit]]
+    rows += [_row_of(finding, now) for finding in noted[: limit - len(rows)]]
+    output.table(("OP", "SINCE", "WHAT", "TOOL", "WHY"), rows)
     if any(not call.terms.declared for call in found[:limit]):
         output.tell("* no effect is declared for this tool, so it is treated as a write")
-    if len(found) > limit:
-        output.tell(f"{len(found) - limit} more wait: --limit {len(found)}")
-    output.tell(f"to look at one: settled queue show {found[0].operation_id}{target.given.options()}")
+    total = len(found) + len(noted)
+    if total > limit:
+        output.tell(f"{total - limit} more wait: --limit {total}")
+    output.tell(f"to look at one: settled queue show {rows[0][0]}{target.given.options()}")
+
+
+def _row_of(finding: Finding, now: Moment) -> tuple[str, ...]:
+    since = age(finding.found, now.wall).removesuffix(" ago")
+    return finding.finding_id, since, finding.kind, finding.tool, findings.words(finding)
 
 
 def _row(call: Call, now: Moment, looking: dict[str, dict[str, Any]]) -> tuple[str, ...]:
@@ -95,6 +109,9 @@ def show_waiting(
     commands to type next.
     """
     with opened(Given(journal, app)) as target:
+        if op.startswith(findings.MARK):
+            show.finding(target, op, as_json=as_json)
+            return
         call = target.call(op)
         claim = claims(target.journal).get(call.operation_id)
         document = show.document(target, call) | facts.of_claim(claim) | {"next": verdicts.commands(target, call)}

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api import facts
+from settled.api import facts, findings
 from settled.api.deciding_many import Decided, Filter, Ruling, decide_all
 from settled.cli import output, verdicts
 from settled.cli.confirming import confirm
-from settled.cli.exits import Exit, Problem
+from settled.cli.exits import Exit, Problem, refusals
 from settled.cli.options import AppOption, ByOption, JournalOption, JsonOption, YesOption
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import plural, seconds_of
@@ -103,6 +103,8 @@ def resolve(
             if result is not None:
                 raise Problem(Exit.USAGE, "--result is of one call: name it instead of a filter")
             _many(target, meant, ruling, dry_run=dry_run, yes=yes, as_json=as_json)
+        elif op.startswith(findings.MARK):
+            _finding(target, op, ruling, dry_run=dry_run, as_json=as_json)
         else:
             _one(target, op, ruling, result, dry_run=dry_run, yes=yes, as_json=as_json)
 
@@ -129,6 +131,14 @@ def _one(
     document = {"dry_run": dry_run} | facts.of_call(after, now)
     would = "would be" if dry_run else "is now"
     output.emit(as_json, document, lambda: output.say(f"{after.operation_id} {would} {verdicts.standing(after, now)}"))
+
+
+def _finding(target: Target, finding_id: str, ruling: Ruling, *, dry_run: bool, as_json: bool) -> None:
+    if ruling.verdict != "hold" or dry_run:
+        raise Problem(Exit.USAGE, "a finding is not decided on: hold says that somebody has seen it")
+    with refusals():
+        seen = findings.see(target.guard, finding_id, by=ruling.by, reason=ruling.reason)
+    output.emit(as_json, facts.of_finding(seen), lambda: output.say(f"{finding_id} is seen, and out of the queue"))
 
 
 def _many(target: Target, meant: Filter, ruling: Ruling, *, dry_run: bool, yes: bool, as_json: bool) -> None:

@@ -3,12 +3,14 @@
 import json
 from typing import Any
 
-from settled.api import explain, facts
+from settled.api import explain, facts, findings
 from settled.api.queue import UnderWay, living
 from settled.cli import output
+from settled.cli.exits import Exit, Problem
 from settled.cli.target import Target
 from settled.cli.words import local, moment, plural
 from settled.core.call import Call
+from settled.core.findings import Finding
 from settled.core.model import Attempt, Exchange
 from settled.core.states import State
 
@@ -90,6 +92,43 @@ def _exchange(each: Exchange) -> str:
     end = f"answered {each.status}" if each.status is not None else str(each.phase).replace("_", " ")
     words = [f"{each.method} {each.target}: {end}", each.error, each.body]
     return ", ".join(word for word in words if word)
+
+
+def finding(target: Target, finding_id: str, *, as_json: bool) -> None:
+    """Show what a comparison with a tool's ledger has found, and what to type next."""
+    found = {each.finding_id: each for each in findings.all_findings(target.journal)}
+    it = found.get(finding_id)
+    if it is None:
+        raise Problem(Exit.NOT_FOUND, f"no finding in {target.journal.url} has the id {finding_id!r}")
+    options = target.given.options()
+    further = [("it is seen, and out of the queue", f"settled queue resolve {finding_id} hold --reason '...'{options}")]
+    if it.operation_id:
+        further.insert(0, ("look at the call", f"settled calls show {it.operation_id}{options}"))
+    shown = [{"meaning": meaning, "command": command} for meaning, command in further if it.state == "open"]
+    output.emit(as_json, facts.of_finding(it) | {"next": shown}, lambda: _show_finding(target, it, shown))
+
+
+def _show_finding(target: Target, it: Finding, further: list[dict[str, str]]) -> None:
+    now = target.journal.now().wall
+    state = f"{it.state} by {it.by}: {it.reason}" if it.by else it.state
+    output.facts(
+        [
+            ("finding", it.finding_id),
+            ("kind", it.kind),
+            ("tool", it.tool),
+            ("what", findings.words(it)),
+            ("key", it.key),
+            ("effect", it.ref),
+            ("at", moment(it.at, now)),
+            ("found", moment(it.found, now)),
+            ("state", state),
+        ]
+    )
+    if further:
+        output.title("What now")
+    for each in further:
+        output.say(f"{output.INDENT}# {each['meaning']}")
+        output.say(f"{output.INDENT}{each['command']}")
 
 
 def tell_under_way(target: Target, found: UnderWay, *, as_json: bool) -> None:

@@ -202,7 +202,11 @@ class TableBooks(RunTables, ABC):
 
     def alert(self, call: Call, kind: str) -> None:
         """Put an alert into the outbox, in the same commit."""
-        self.write(ALERT, kind, call.operation_id, call.changed.wall)
+        self.alert_of(kind, call.operation_id, call.changed.wall)
+
+    def alert_of(self, kind: str, subject: str, at: float) -> None:
+        """Put an alert that is about no call into the outbox, in the same commit."""
+        self.write(ALERT, kind, subject, at)
 
     def note(self, kind: str, name: str) -> str | None:
         """Return what was noted of this kind under a name."""

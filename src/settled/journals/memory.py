@@ -164,8 +164,11 @@ class MemoryBooks(MemoryRuns):
         self.undo.append(entries.pop)
 
     def alert(self, call: Call, kind: str) -> None:
+        self.alert_of(kind, call.operation_id, call.changed.wall)
+
+    def alert_of(self, kind: str, subject: str, at: float) -> None:
         self.alert_count += 1
-        self.outbox[self.alert_count] = Alert(self.alert_count, kind, call.operation_id, call.changed.wall)
+        self.outbox[self.alert_count] = Alert(self.alert_count, kind, subject, at)
         self.undo.append(self._unalert)
 
     def note(self, kind: str, name: str) -> str | None:

@@ -274,7 +274,11 @@ class RedisBooks(RedisRuns):
 
     def alert(self, call: Call, kind: str) -> None:
         """Put an alert into the outbox, in the same commit."""
-        self._own.alerts.append(packed((kind, call.operation_id, call.changed.wall)))
+        self.alert_of(kind, call.operation_id, call.changed.wall)
+
+    def alert_of(self, kind: str, subject: str, at: float) -> None:
+        """Put an alert that is about no call into the outbox, in the same commit."""
+        self._own.alerts.append(packed((kind, subject, at)))
 
     # --- notes ---
 
