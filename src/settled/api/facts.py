@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from settled.core.call import Call, LogRow
     from settled.core.findings import Finding
     from settled.core.model import Attempt, Exchange, Moment, Owner
+    from settled.ports import Alert
 
 Facts = dict[str, Any]
 
@@ -247,6 +248,30 @@ def of_compared(compared: Compared) -> Facts:
     }
     found = [of_finding(finding) for finding in compared.findings]
     return {"tool": compared.tool, **counts, **kinds, "trouble": compared.trouble, "findings": found}
+
+
+def of_alert(alert: Alert, tried: Mapping[str, Any]) -> Facts:
+    """Return an alert that was not delivered yet, and what came of trying; ``since`` in seconds since 1970."""
+    failed = [{"receiver": name, **each, "next": when(each["next"])} for name, each in tried.get("failed", {}).items()]
+    return {
+        "alert_id": alert.alert_id,
+        "kind": alert.kind,
+        "about": run_of(alert.operation_id) or alert.operation_id,
+        "since": alert.at,
+        "taken_by": list(tried.get("done", ())),
+        "failed": failed,
+    }
+
+
+def of_alarm(told: Mapping[str, Any]) -> Facts:
+    """Return an alert that receivers were told of, and whose reason is not over."""
+    return {
+        "kind": told["kind"],
+        "about": run_of(told["subject"]) or told["subject"],
+        "since": told["at"],
+        "title": told["title"],
+        "receivers": list(told.get("receivers", ())),
+    }
 
 
 def of_breaker(name: str, snapshot: Mapping[str, Any]) -> Facts:

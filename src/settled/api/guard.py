@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, overload
 
 from settled.api import care, deciding, fallbacks, making
+from settled.api.alerting import Postman
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
@@ -18,6 +19,7 @@ from settled.api.entering import Saga
 from settled.api.ledgers import acompare_all
 from settled.api.opening import opened, refusal
 from settled.api.pausing import Pauses, pause
+from settled.api.receiving import sorted_out
 from settled.api.recent import Recent
 from settled.api.result import Result
 from settled.api.run import Run, current_run, in_loop
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from settled.core.ask import Ask
     from settled.core.settling import Verdict
     from settled.core.threshold import BreakerPolicy
-    from settled.ports import Journal, Sink
+    from settled.ports import Journal, Receiver, Sink
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,7 +72,8 @@ class Guard:
         breaker: a breaker over all tools together; none by default (each tool has its own).
         shared_breakers: heed what other processes on this journal learn: a trip of one's breaker opens the others', and
             of all of them one makes the probe. A change of state then waits for the journal.
-        alerts: called with each event that wants attention; must neither raise nor block.
+        alerts: receivers of alerts (``settled.observe``), and functions that are called with each event that wants
+            attention (``tell(event, facts)``): these must neither raise nor block.
         lease: seconds that a claim lives unless it is renewed.
         encryption_key: Fernet key (or several, newest first): arguments and results are kept encrypted.
         journal_id, must_exist: refuse another journal, or a missing one, instead of starting anew.
@@ -92,7 +95,7 @@ class Guard:
         retries: RetryBudget | None = None,
         breaker: BreakerPolicy | None = None,
         shared_breakers: bool = False,
-        alerts: Sink | Sequence[Sink] = (),
+        alerts: Sink | Receiver | Sequence[Sink | Receiver] = (),
         lease: float = 30.0,
         encryption_key: str | bytes | Sequence[str | bytes] | None = None,
         journal_id: str | None = None,
@@ -105,7 +108,11 @@ class Guard:
         self.tenant, self.agent, self.lease, self.largest_result = tenant, agent, lease, largest_result
         self.vault = Vault(encryption_key)
         self.journal, spill = opened(journal, journal_id=journal_id, must_exist=must_exist, **journal_options)
-        self.floor = Floor(self.journal, spill, lease=lease, sinks=[alerts] if callable(alerts) else list(alerts))
+        sinks, receivers = sorted_out(alerts)
+        self.floor = Floor(self.journal, spill, lease=lease, sinks=sinks, watched=bool(receivers))
+        self._shown: set[int] = set()
+        """Rows of the outbox that the sinks have taken, while receivers have not."""
+        self.postman = Postman(self.journal, receivers, lambda alert_id: not sinks or alert_id in self._shown)
         if shared_breakers:
             self.floor.sharing = Sharing(self.journal, self.floor.now)
         over_all = Breaker(f"guard:{agent}", breaker) if breaker else None
@@ -401,21 +408,27 @@ class Guard:
         self.breakers.forked()
         self.runs_here.forked()
         self.floor.forked()
+        self.postman.forked()
 
     def _deliver_alerts(self) -> None:
-        """Hand the outbox to the sinks; a row leaves it only after that."""
+        """Hand the outbox to the sinks, and let the postman know; a row leaves it only after that."""
         alerts = self.journal.alerts() if self.floor.sinks else ()
         taken = [
             alert.alert_id
             for alert in alerts
-            if self.floor.tell("alert", None, kind=alert.kind, operation_id=alert.operation_id, at=alert.at)
+            if alert.alert_id in self._shown
+            or self.floor.tell("alert", None, kind=alert.kind, operation_id=alert.operation_id, at=alert.at)
         ]
-        if taken:
+        if self.postman.receivers:
+            self._shown = set(taken)
+            self.postman.poke()
+        elif taken:
             self.journal.delivered(taken)
 
     def close(self) -> None:
         """Let go of threads and files. Calls that run on detached are recorded as late evidence or spilled."""
         self.floor.keeper.close()
+        self.postman.close()
         with suppress(JournalError):  # what the breakers have learnt is worth a try, and no more
             self.breakers.keep(changed=True)
         self.journal.close()

@@ -12,6 +12,7 @@ from typer.main import get_command
 
 import settled
 from settled.cli import output
+from settled.cli.alerts import alerts
 from settled.cli.breakers import breakers
 from settled.cli.calls import calls
 from settled.cli.demo import demo
@@ -63,6 +64,7 @@ app.command("reconcile")(reconcile)
 app.command("worker")(worker)
 app.add_typer(tools)
 app.add_typer(breakers)
+app.add_typer(alerts)
 app.add_typer(journal)
 app.command("demo")(demo)
 

@@ -147,7 +147,9 @@ def notes(look: Look, kind: str) -> dict[str, str]:
     return {plain(name): plain(text) for name, text in look.execute(NOTES, (kind,))}
 
 
-def save_breakers(books: TableBooks, snapshots: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+def save_breakers(
+    books: TableBooks, snapshots: Mapping[str, Mapping[str, Any]], opened: Sequence[str] = ()
+) -> dict[str, int]:
     """Keep the breakers' states; return how often each was reset from outside."""
     for name, snapshot in snapshots.items():
         books.write(
@@ -156,6 +158,8 @@ def save_breakers(books: TableBooks, snapshots: Mapping[str, Mapping[str, Any]])
             name,
             to_json(dict(snapshot)),
         )
+    for name in opened:
+        books.alert_of("breaker", name, float(snapshots[name].get("at", 0.0)))
     return {plain(name): resets for name, resets in books.look("SELECT name, resets FROM breakers WHERE resets > 0")}
 
 

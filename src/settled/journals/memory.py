@@ -268,9 +268,12 @@ class MemoryJournal:
         with self._lock:
             return self.books.notes(kind)
 
-    def save_breakers(self, snapshots: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    def save_breakers(self, snapshots: Mapping[str, Mapping[str, Any]], opened: Sequence[str] = ()) -> dict[str, int]:
         with self._lock:
             self._breakers.update(snapshots)
+            for name in opened:
+                self.books.alert_of("breaker", name, float(snapshots[name].get("at", 0.0)))
+            self.books.keep()
             return dict(self._resets)
 
     def breakers(self) -> dict[str, Mapping[str, Any]]:

@@ -96,6 +96,17 @@ class Raising:
         raise ArithmeticError(self.ask.operation_id)
 
 
+class PutAlert:
+    """Puts an alert into the outbox."""
+
+    def __init__(self, kind: str, subject: str) -> None:
+        self.kind, self.subject = kind, subject
+
+    def apply(self, books: Books, now: Moment) -> None:
+        """Do so."""
+        books.alert_of(self.kind, self.subject, now.wall)
+
+
 class PutNote:
     """Notes a text; returns what was noted before, and what is then."""
 

@@ -209,12 +209,16 @@ def _keep(books: RedisBooks, known: Mapping[str, tuple[Any, int]]) -> None:
     books.set_row(_BREAKERS, packed([(raw(name), raw(text), resets) for name, (text, resets) in known.items()]))
 
 
-def save_breakers(books: RedisBooks, snapshots: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+def save_breakers(
+    books: RedisBooks, snapshots: Mapping[str, Mapping[str, Any]], opened: Sequence[str] = ()
+) -> dict[str, int]:
     """Keep the breakers' states; return how often each was reset from outside."""
     known = _known(books.row(_BREAKERS))
     saved = {name: (to_json(dict(snapshot)), known.get(name, ("", 0))[1]) for name, snapshot in snapshots.items()}
     if saved:
         _keep(books, {**known, **saved})
+    for each in opened:
+        books.alert_of("breaker", each, float(snapshots[each].get("at", 0.0)))
     return {name: resets for name, (_, resets) in {**known, **saved}.items() if resets}
 
 
