@@ -45,6 +45,7 @@ SETS = ["demo", "test", "dev"]
 SOURCES = {
     "demo": ["--extra=demo", "--group=build"],
     "test": [
+        "--extra=alerts",
         "--extra=demo",
         "--extra=encryption",
         "--extra=postgres",
@@ -52,7 +53,7 @@ SOURCES = {
         "--group=build",
         "--group=test",
     ],
-    "dev": ["--extra=demo", "--extra=encryption", "--extra=postgres", "--extra=redis"]
+    "dev": ["--extra=alerts", "--extra=demo", "--extra=encryption", "--extra=postgres", "--extra=redis"]
     + ["--group=build", "--group=test", "--group=lint", "--group=mutation"],
 }
 APART = {"bench": ["--group=bench"]}  # sets of an environment that dev.py does not make

@@ -15,13 +15,14 @@ from settled.api.run import current_run
 from settled.api.schema import BadArguments, snapshot
 from settled.api.undoing import demand_leave, demand_undoing
 from settled.core import codec
-from settled.core.answer import STATUS_OF
+from settled.core.answer import STATUS_OF, rejected
 from settled.core.invalid import signature
 from settled.core.keys import format_key
 from settled.core.machine import Life
 from settled.core.model import KeyKind
 from settled.core.policy import Limits
 from settled.core.states import State
+from settled.core.values import replace
 from settled.current import CurrentCall, current
 from settled.drivers.floor import Binding
 from settled.errors import DeclarationError, JournalError
@@ -68,6 +69,8 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
     if ask is not None and ask.leave is not None:
         guard.floor.attend()  # its asker may wait for the person whom the alert is to reach
     binding = make_binding(guard, tool, arguments, ask)
+    if ask is None and (why := guard.pauses.reason(tool.name)) is not None:
+        return to_result(guard, tool, replace(rejected("paused"), note=why))
     budget = place.run.charge if place.run else None
     limits = _UNLIMITED if place is NOWHERE and bound.options is ORDINARY else _limits(guard, bound, place)
     life = Life(ask, tool.checked.policy, limits, guard.floor.now(), budget=budget, clean=binding.clean)

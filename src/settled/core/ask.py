@@ -125,6 +125,13 @@ class Suspect(Struct, frozen=True):
     calls: tuple[Call, ...]
 
 
+class Paused(Struct, frozen=True):
+    """Somebody has paused this tool: nothing of it begins."""
+
+    by: str
+    reason: str
+
+
 class Superseded(Struct, frozen=True):
     """A later entry works on this run, or it is rolled back; this one may start nothing more."""
 
@@ -133,4 +140,6 @@ class Superseded(Struct, frozen=True):
     """Or ``rolled_back``."""
 
 
-ClaimReply = Begun | WouldRun | Stands | Busy | Doubtful | Conflict | Untold | Barred | Unsettled | Suspect | Superseded
+ClaimReply = (
+    Begun | WouldRun | Stands | Busy | Doubtful | Conflict | Untold | Barred | Unsettled | Suspect | Superseded | Paused
+)

@@ -18,6 +18,7 @@ from settled.core.ask import (
     ClaimReply,
     Conflict,
     Doubtful,
+    Paused,
     Stands,
     Superseded,
     Suspect,
@@ -144,6 +145,8 @@ class Life(Jointly):
                 return (yield from self._suspect(claim, calls))
             case Superseded(_, why):
                 return rejected(why)
+            case Paused(_, reason):
+                return replace(rejected("paused"), note=reason)
             case Begun():
                 raise AssertionError("a begun call is not unbegun")
             case _ as never:

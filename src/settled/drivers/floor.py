@@ -79,9 +79,11 @@ class Binding(Struct):
 class Floor:
     """Shared by all calls of a guard. Thread-safe; a forked child must make its own."""
 
-    def __init__(self, journal: Journal, spill: SpillFile, *, lease: float, sinks: Sequence[Sink] = ()) -> None:
+    def __init__(
+        self, journal: Journal, spill: SpillFile, *, lease: float, sinks: Sequence[Sink] = (), watched: bool = False
+    ) -> None:
         self.journal, self.spill, self.lease = journal, spill, lease
-        self.sinks = list(sinks)
+        self.sinks, self._watched = list(sinks), watched or bool(sinks)
         self.presence = Presence(getattr(self.journal, "ear", None))
         self.asking: set[str] = set()
         """Ids of asks (and of the calls that they make) whose askers wait here now."""
@@ -254,7 +256,7 @@ class Floor:
 
     def attend(self) -> None:
         """See that alerts on record are delivered, also where no attempt was made here."""
-        if self.sinks:
+        if self._watched:
             self.keeper.start()
 
     def tell(self, event: str, call: Call | None, **facts: object) -> bool:
