@@ -45,6 +45,7 @@ SETS = ["demo", "test", "dev"]
 SOURCES = {
     "demo": ["--extra=demo", "--group=build"],
     "test": [
+        "--extra=alerts",
         "--extra=demo",
         "--extra=encryption",
         "--extra=postgres",
@@ -52,7 +53,7 @@ SOURCES = {
         "--group=build",
         "--group=test",
     ],
-    "dev": ["--extra=demo", "--extra=encryption", "--extra=postgres", "--extra=redis"]
+    "dev": ["--extra=alerts", "--extra=demo", "--extra=encryption", "--extra=postgres", "--extra=redis"]
     + ["--group=build", "--group=test", "--group=lint", "--group=mutation"],
 }
 APART = {"bench": ["--group=bench"]}  # sets of an environment that dev.py does not make
@@ -64,6 +65,8 @@ FRAMEWORKS = {
 }
 LOWEST = "-lowest"
 ADAPTERS = os.path.join(ROOT, ".adapters")
+# On all cores, which take tests from each other once they have none left; no test may take longer than five minutes.
+PYTEST = ["-m", "pytest", "--numprocesses=auto", "--dist=worksteal", "--timeout=300"]
 SIGNALLED = 128  # plus the signal's number: the exit code of what ended by a signal
 # Settings that would lead pip or Python away from the virtual environment.
 MISLEADING = ["PIP_PREFIX", "PIP_REQUIRE_HASHES", "PIP_ROOT", "PIP_TARGET", "PYTHONHOME", "PYTHONPATH"]
@@ -96,9 +99,9 @@ def demo(arguments):
 
 
 def test(arguments):
-    """Run the tests on all cores; no single one may take longer than five minutes."""
+    """Run the tests."""
     with installed("test"):
-        return run([tool("python"), "-m", "pytest", "--numprocesses=auto", "--timeout=300"] + arguments)
+        return run([tool("python")] + PYTEST + arguments)
 
 
 def lint(arguments):
@@ -129,7 +132,7 @@ def adapters(arguments):
                 hold(lock, alone=False)
                 say("the adapter's tests with " + pinned(version))
                 tests = "tests/adapters/test_%s.py" % name.replace("-", "_")
-                command = [python, "-m", "pytest", "--numprocesses=auto", "--timeout=300", tests]
+                command = [python] + PYTEST + [tests]
                 paths = os.pathsep.join([os.path.join(ROOT, "src"), ROOT])
                 failed += [version] if run(command + arguments, {"PYTHONPATH": paths}) else []
     say("adapters: %s" % ("failed: " + ", ".join(failed) if failed else "all passed"))

@@ -154,16 +154,22 @@ def pydantic_ai() -> Hooks:
 
 def openai_agents() -> Hooks:
     """OpenAI Agents SDK: the guarded tool itself."""
-    from agents import Agent, FunctionTool, RunConfig
+    from agents import Agent, RunConfig, function_tool
     from agents.tool_context import ToolContext
 
     from settled.adapters.openai_agents import guarded
 
-    async def send(_: object, __: str) -> str:
+    async def send(to: str, text: str) -> str:
+        """Send."""
+        return f"{to} {text}"
+
+    async def invoked(_: object, __: str) -> str:
         return "ok"
 
-    schema = {"type": "object", "properties": {"to": {}, "text": {}}}
-    bare = FunctionTool("send", "Send.", schema, send, strict_json_schema=False)
+    # An async function's tool, without the SDK's own reading of arguments, which is no part of what is measured.
+    bare: Any = function_tool(send)
+    invoked.__agents_function_tool_wrapped_callable__ = send  # type: ignore[attr-defined]
+    bare.on_invoke_tool._invoke_tool_impl = invoked  # noqa: SLF001 - as above
     options = {"send": settled.tool_options(effect="write", timeout=None)}
     tool: Any = guarded(Agent("a", tools=[bare]), settled.Guard("memory://"), options).tools[0]
 

@@ -11,6 +11,7 @@ from settled.api.tool import Tool, tool
 from settled.api.worker import Worker
 from settled.core.backoff import Backoff
 from settled.core.budget import RetryBudget
+from settled.core.ledger import Effect
 from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.threshold import BreakerPolicy
 from settled.core.verdicts import Happened, Inconclusive, NotHappened
@@ -56,6 +57,7 @@ __all__ = [
     "CallRejected",
     "CallUnknown",
     "DeclarationError",
+    "Effect",
     "Evidence",
     "Executed",
     "Fault",

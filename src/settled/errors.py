@@ -17,6 +17,7 @@ SettledError
 │   └── RunUndone             it was rolled back: nothing is done in it any more
 ├── JournalError              the journal cannot be read or written; nothing was executed
 ├── DeclarationError          a tool or guard is declared in a way that cannot work
+│   └── MissingExtra          an optional part of the library is not installed
 ├── ForkedError               a child forked inside a tool went on as if it were its parent
 ├── AttemptLeft               a request was held back: its attempt was over before it could be sent
 └── ToolSignal                raised by tools to say what they know
@@ -164,6 +165,12 @@ class DeclarationError(SettledError):
     """A tool or guard is declared in a way that cannot work; the message says what to write."""
 
     code = "declaration"
+
+
+class MissingExtra(DeclarationError):
+    """An optional part of the library is asked for that is not installed; the message says how to install it."""
+
+    code = "missing_extra"
 
 
 class ToolSignal(SettledError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,8 +43,10 @@ class Alert:
 
     alert_id: int
     kind: str
-    """``unknown``, ``disputed``, ``undo`` (a step that is not undone) or ``approval``."""
+    """``unknown``, ``disputed``, ``undo`` (a step that is not undone) or ``approval``; ``partly_compensated``,
+    ``finding`` or ``breaker``, which are about no call."""
     operation_id: str
+    """The call's; or what else it is about: the scope of a run, the id of a finding, the name of a breaker."""
     at: float
 
 
@@ -116,8 +118,16 @@ class Journal(Protocol):
     def delivered(self, alert_ids: Sequence[int]) -> None:
         """Take delivered alerts out of the outbox."""
 
-    def save_breakers(self, snapshots: Mapping[str, Mapping[str, Any]]) -> Mapping[str, int]:
-        """Keep the breakers' states; return for each name how often it was reset from outside."""
+    def notes(self, kind: str) -> Mapping[str, str]:
+        """Return what is noted of a kind beside the calls, by name (see ``core/notes.py``)."""
+
+    def save_breakers(
+        self, snapshots: Mapping[str, Mapping[str, Any]], opened: Sequence[str] = ()
+    ) -> Mapping[str, int]:
+        """Keep the breakers' states; return for each name how often it was reset from outside.
+
+        Those that have ``opened`` are put into the outbox, in the same commit.
+        """
 
     def breakers(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the breakers' last kept states."""
@@ -205,6 +215,45 @@ class SpillFile(Protocol):
 
     def drain(self, take: Callable[[Evidence], None]) -> int:
         """Hand each kept piece to ``take``, oldest first; forget those it took without raising."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """An alert, or its end, as receivers are told of it. No arguments and no results are in it."""
+
+    notice_id: str
+    """The same at each try, from whatever process."""
+    kind: str
+    """As an ``Alert``'s; or ``test``."""
+    subject: str
+    """What it is about: what a receiver tells repetitions, and the end, by."""
+    title: str
+    text: str
+    severity: Literal["info", "warning", "error", "critical"]
+    at: float
+    """Seconds since 1970."""
+    journal_id: str
+    resolved: bool = False
+    """It is over: decided on, settled, closed."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class NotTaken(Exception):  # noqa: N818 - what has become of the notice
+    """A receiver has not taken a notice; the message holds no secret. ``away``: it takes no other one now either."""
+
+    def __init__(self, why: str, *, away: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(why)
+        self.away, self.retry_after = away, retry_after
+
+
+class Receiver(Protocol):
+    """Tells people of alerts. It may block, for a bounded time: it is called in a thread of its own."""
+
+    name: str
+    """The same in each process; without secrets."""
+
+    def deliver(self, notice: Notice) -> None:
+        """Tell of one alert. Raises ``NotTaken``, or anything, if that has failed: then it is tried again."""
 
 
 class Sink(Protocol):

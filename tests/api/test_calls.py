@@ -351,7 +351,7 @@ def test_a_person_settles_and_the_next_asker_gets_it(guard: settled.Guard) -> No
         guard.resolve("op_none", "happened", by="ann", reason="x")
     held = guard.resolve(first.operation_id, "hold", by="ann", reason="asked the bank")
     assert held.status == "unknown"
-    again = guard.resolve(first.operation_id, "did_not_happen", by="ann", reason="not there", then="rerun")
+    again = guard.resolve(first.operation_id, "did_not_happen", by="ann", reason="not there", then="rerun", force=True)
     assert (again.status, again.asserted) == ("not_done", True)
     second = keyed.call(1)
     assert second.status == "unknown"
@@ -480,11 +480,12 @@ def test_a_persons_mistake_can_be_put_right_while_nothing_was_made_of_it(guard: 
         raise httpx.ReadTimeout("lost")
 
     lost = act.options(key="k").call()
-    guard.resolve(lost.operation_id, "did_not_happen", by="ann", reason="looked in the wrong list", then="rerun")
+    wrong = {"by": "ann", "reason": "looked in the wrong list", "force": True}
+    guard.resolve(lost.operation_id, "did_not_happen", **wrong, then="rerun")
     right = guard.resolve(lost.operation_id, "happened", result="done", by="bob", reason="it is there")
     assert (right.status, right.value, right.asserted) == ("succeeded", "done", True)
     final = act.options(key="k2").call()
-    guard.resolve(final.operation_id, "did_not_happen", by="ann", reason="sure", then="fail")
+    guard.resolve(final.operation_id, "did_not_happen", by="ann", reason="sure", then="fail", force=True)
     with pytest.raises(settled.DeclarationError, match="failed, not unknown"):
         guard.resolve(final.operation_id, "happened", by="bob", reason="it is there")
 

@@ -110,7 +110,7 @@ def decide(guard, store, rerun):
             continue
         happened = bool(store.stored[docs[0]["id"]])
         verdict, then = ("happened", "fail") if happened else ("did_not_happen", "rerun")
-        guard.resolve(call.operation_id, verdict, by="eva", reason="looked", then=then)
+        guard.resolve(call.operation_id, verdict, by="eva", reason="looked", then=then, force=not happened)
 
 
 @pytest.mark.parametrize("fate", ["lost", "untold"])

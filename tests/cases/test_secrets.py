@@ -194,3 +194,49 @@ def test_case_068_a_run_undone_by_hand_shows_no_secret(guard: settled.Guard) -> 
     record = guard.journal.run("", "r")
     assert record is not None
     assert record.reason == "it said '[redacted]'"
+
+
+def test_case_068_neither_queue_nor_alerts_nor_findings_keep_a_secret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What persons write, what a receiver is told, what a ledger lists, and what its failure says."""
+    from settled.api import findings, queue  # noqa: PLC0415 - only here
+    from settled.cli import main  # noqa: PLC0415 - only here
+
+    monkeypatch.setenv("SETTLED_JOURNAL", f"sqlite:///{tmp_path}/j.db")
+    told: list[Any] = []
+
+    class Receiver:
+        name = "receiver"
+
+        def deliver(self, notice: Any) -> None:
+            told.append(notice)
+            raise RuntimeError("http://user:SECRET-in-url@tool.test/")
+
+    said = "password=p4ss-SECRET, MCP_API_KEY=SECRET-abc, Authorization: Bearer SECRET-bearer-0123456789"
+
+    def ledger(since: object) -> Any:
+        return [settled.Effect(at=4e9, key="k", ref="http://user:SECRET-in-url@tool.test/")]
+
+    with settled.Guard(f"sqlite:///{tmp_path}/j.db", alerts=Receiver()) as guard:
+
+        @guard.tool(effect="write", redact=("password",), breaker=None, ledger=ledger, max_request_lifetime=1.0)
+        def login(user: str, password: str) -> str:
+            raise TimeoutError(f"{user} {password} {said}")
+
+        op = login.call(user="ann", password="p4ss-SECRET").operation_id
+        guard.pause("login", by="ann", reason=said)
+        queue.look_at(guard, op, by="ann", seconds=60.0)
+        guard.postman.round()
+        compared = guard.reconcile(ledger=True, since=3600.0).ledgers
+        finding = findings.open_findings(guard.journal)[0]
+        findings.see(guard, finding.finding_id, by="ann", reason=said)
+        guard.resolve(op, "hold", by="ann", reason=said)
+    for words in ("status", "queue list", f"queue show {op}", "tools list", "alerts list", "calls list"):
+        assert main(words.split()) == 0
+    shown = capsys.readouterr()
+    kept = everything(tmp_path)
+    assert told, "the receiver was told"
+    for secret in PLANTED:
+        assert secret.encode() not in kept
+        assert secret not in str(told) + str(compared) + shown.out + shown.err

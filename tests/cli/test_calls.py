@@ -83,7 +83,7 @@ def test_show_tells_arguments_result_attempts_and_log(shop):
     for words in (op, "price (read)", '"item": "a"', "9.5", "Attempt 1", "success", "claim", "succeed"):
         assert words in ended.out
     document = shop.cli("calls", "show", op, "--json").json
-    assert set(document) == ROW | {"arguments", "arguments_note", "result", "result_note", "doubt", "log"}
+    assert set(document) == ROW | {"arguments", "arguments_note", "leave", "result", "result_note", "doubt", "log"}
     assert (document["arguments"], document["result"], document["doubt"]) == ({"item": "a"}, 9.5, None)
     assert [row["event"] for row in document["log"]] == ["claim", "succeed"]
     assert document["attempts"][0]["process"]["alive"] is True
@@ -124,7 +124,10 @@ def test_status_counts(shop):
     assert document["calls"] == {"succeeded": 1, "unknown": 2}
     oldest = document["queue"].pop("oldest")
     assert oldest > "20"
-    assert document["queue"] == {"total": 2, "unknown": 2, "orphan": 0, "disputed": 0, "undeclared": 1, "held": 0}
+    kinds = {"unknown": 2, "orphan": 0, "disputed": 0, "undo": 0, "approval": 0}
+    assert document["queue"] == {"total": 2, **kinds, "undeclared": 1, "held": 0}
+    assert document["under_way"] == {"dead": 0, "unseen": 0}
+    assert document["tools_paused"] == []
     assert document["alerts_undelivered"] == 2
     assert document["breakers_open"] == []
     assert document["journal"].startswith("sqlite:///")

@@ -211,7 +211,7 @@ def test_by_defaults_to_the_user_of_the_system(shop, monkeypatch):
 @pytest.mark.parametrize(("then", "state"), [("rerun", State.NOT_DONE), ("fail", State.FAILED)])
 def test_did_not_happen_runs_again_or_fails(shop, then, state):
     op = shop.make("mail", to="a").operation_id
-    assert resolve(shop, op, "did-not-happen", "--then", then).code == 0
+    assert resolve(shop, op, "did-not-happen", "--then", then, "--force", "--yes").code == 0
     call = shop.look(op)
     assert (call.state, call.asserted) == (state, True)
 
@@ -255,7 +255,7 @@ class Terminal(io.StringIO):
 
 def test_a_dry_run_tells_and_changes_nothing(shop):
     op = shop.make("mail", to="a").operation_id
-    ended = resolve(shop, op, "did-not-happen", "--dry-run", "--json")
+    ended = resolve(shop, op, "did-not-happen", "--force", "--dry-run", "--json")
     assert (ended.json["dry_run"], ended.json["state"], ended.json["asserted"]) == (True, "failed", True)
     assert shop.look(op).state is State.UNKNOWN
     op = shop.make("order", item="a").operation_id
@@ -299,7 +299,7 @@ def test_what_is_settled_is_not_decided_again(shop):
 def disputed(shop):
     """A call that a person settled as not done, before its answer came after all."""
     op = shop.make("mail", to="a").operation_id
-    resolve(shop, op, "did-not-happen", "--by", "Ada")
+    resolve(shop, op, "did-not-happen", "--by", "Ada", "--force", "--yes")
     with settled.Guard(shop.url) as guard:
         guard.journal.perform(Evidence(op, 1, None))
     return op
@@ -350,7 +350,8 @@ def test_a_call_whose_process_was_killed_waits_too(shop, orphan):
 
 def test_an_orphan_can_be_decided_at_once(shop, orphan):
     op = orphan["operation_id"]
-    assert resolve(shop, op, "did-not-happen", "--then", "rerun", "--dry-run", "--json").json["state"] == "not_done"
+    tried = resolve(shop, op, "did-not-happen", "--then", "rerun", "--force", "--dry-run", "--json")
+    assert tried.json["state"] == "not_done"
     assert resolve(shop, op, "happened").code == 0
     assert shop.look(op).state is State.SUCCEEDED
 

@@ -209,3 +209,17 @@ def test_a_command_to_type_next_holds_no_password(monkeypatch):
     monkeypatch.delenv("SETTLED_JOURNAL", raising=False)
     told = Given("postgresql://ann:s3cret@db.example/agent?schema=s", None).options()
     assert told == " --journal 'postgresql://ann:***@db.example/agent?schema=s'"
+
+
+@pytest.mark.parametrize(
+    ("url", "package", "module"),
+    [
+        ("postgresql://host/db", "settled[postgres]", "settled.journals.postgres"),
+        ("redis://host/0", "settled[redis]", "settled.journals.redis"),
+    ],
+)
+def test_a_journal_whose_extra_is_missing_names_it(shop, monkeypatch, url, package, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    ended = shop.cli("status", "--journal", url, "--json", journal=False)
+    assert (ended.code, ended.error["code"]) == (6, "loading")
+    assert package in ended.error["message"]

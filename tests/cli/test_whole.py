@@ -28,7 +28,7 @@ def test_a_lost_answer_goes_from_the_queue_to_its_end(shop, process):
     command = next(line.strip() for line in shown.out.splitlines() if "did-not-happen --then rerun" in line)
     words = command.replace("'...'", "checked").split()
     assert words[:4] == ["settled", "queue", "resolve", op]
-    done = process(*words[1:], "--by", "Ada")
+    done = process(*words[1:], "--by", "Ada", "--yes")
     assert (done.code, done.err) == (0, "")
     assert process("queue", "list", "--fail").code == 0
     assert process("reconcile", environment=around).code == 0
@@ -132,7 +132,7 @@ def test_completion_is_given_for_each_shell(shop, process, shell):
 
 def test_completion_completes(shop, process):
     asked = {"_SETTLED_COMPLETE": "complete_bash", "COMP_WORDS": "settled queue re", "COMP_CWORD": "2"}
-    assert process(environment=asked).out.split() == ["refuse", "resolve"]
+    assert process(environment=asked).out.split() == ["release", "refuse", "resolve"]
 
 
 def test_usage_errors_are_told_as_text_or_as_json(shop):

@@ -17,6 +17,7 @@ from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, Fenced
 from settled.core.runs import EnterRun
 from settled.core.settling import Adopt, Over, Refused, Resolve, Settle
 from settled.core.states import FINAL, State
+from settled.core.values import replace
 from settled.journals.audit import broken_chains
 from tests.core.build import BUSY, LOST, OTHER, REFUSED, SOME, UNREADABLE, ask, at, attempt, call, journal, own
 from tests.core.raised import raised
@@ -443,7 +444,11 @@ def test_a_verdict_waits_until_a_probe_could_prove_it() -> None:
 
 
 def test_a_verdict_without_a_lifetime_is_always_asserted() -> None:
-    settled = journal(record(S.UNKNOWN, terms={})).perform(Resolve("op_1", "did_not_happen", "ann", "asked"))
+    word = Resolve("op_1", "did_not_happen", "ann", "asked")
+    refused = journal(record(S.UNKNOWN, terms={})).perform(word)
+    assert isinstance(refused, Refused)
+    assert "no max_request_lifetime" in refused.why
+    settled = journal(record(S.UNKNOWN, terms={})).perform(replace(word, force=True))
     assert isinstance(settled, Call)
     assert (settled.state, settled.asserted) == (S.FAILED, True)
 

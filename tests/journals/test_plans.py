@@ -92,7 +92,8 @@ def test_what_waits_for_somebody_is_listed_by_an_index(journal, query, index):
 def test_a_write_costs_two_commits_and_few_statements(journal, statements):
     call = begun(journal, make_ask())
     verbs = [statement.split()[0] for statement in statements]
-    assert verbs == ["BEGIN", "PRAGMA", "SELECT", "SELECT", "INSERT", "INSERT", *SIGNED]
+    looks = ["SELECT", "SELECT", "SELECT"]  # the last one for paused tools: once, while nobody else writes
+    assert verbs == ["BEGIN", "PRAGMA", *looks, "INSERT", "INSERT", *SIGNED]
     statements.clear()
     ended(journal, call)
     assert [s.split()[0] for s in statements] == ["BEGIN", "PRAGMA", "UPDATE", "INSERT", *SIGNED]

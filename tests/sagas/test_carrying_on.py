@@ -6,7 +6,7 @@ import time
 import pytest
 
 import settled
-from settled.api import sagas
+from settled.api import explain, sagas
 from settled.api.queue import waiting
 from settled.core.states import State
 from settled.ports import CallQuery
@@ -108,3 +108,39 @@ async def test_async_code_carries_on_too(desk):
     desk.trouble.clear()
     assert await sagas.acarry_on(guard) == sagas.CarriedOn(compensated=1)
     assert guard.journal.find(CallQuery(states=[State.COMPENSATING])) == []
+
+
+def test_what_a_paused_tool_is_to_undo_waits_until_it_is_resumed(desk):
+    guard = desk.open()
+    guard.pause("cancel", by="ann", reason="it cancels the wrong ones")
+    with pytest.raises(LookupError), guard.run("trip", on_error="compensate", undo_within=30.0):
+        guard.tools["book"]("flight")
+        raise LookupError
+    [step] = waiting(guard.journal)
+    assert (step.reason, desk.books) == ("undo_paused", [("book", "flight")])
+    assert "is paused" in explain.why(step, guard.journal.now())
+    log_no = step.log_no
+    assert sagas.unfinished(guard) == [], "a worker does not try in vain"
+    assert sagas.carry_on(guard) == sagas.CarriedOn()
+    assert guard.journal.get(step.operation_id).log_no == log_no
+    guard.resume("cancel", by="ann", reason="mended")
+    assert sagas.carry_on(guard) == sagas.CarriedOn(compensated=1)
+    assert desk.books == [("book", "flight"), ("cancel", "b-flight")]
+
+
+def test_a_paused_tool_gives_way_to_its_fallback(desk):
+    guard = desk.open()
+
+    @guard.tool(effect="write")
+    def by_mail(what: str) -> str:
+        desk.act("mail", what)
+        return "mailed"
+
+    @guard.tool(effect="write", fallback=by_mail)
+    def by_phone(what: str) -> str:
+        desk.act("phone", what)
+        return "phoned"
+
+    guard.pause("by_phone", by="ann", reason="the line is bad")
+    result = by_phone.call("flowers")
+    assert (result.value, result.fallback, desk.books) == ("mailed", "by_mail", [("mail", "flowers")])

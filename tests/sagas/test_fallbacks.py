@@ -62,7 +62,7 @@ def test_what_may_have_happened_never_gives_way(desk, paid):
     card, _ = payers(guard, paid, {"card": Lost()})
     result = card.options(wait=0).call("o", 5)
     assert (result.status, result.fallback, paid) == ("unknown", "", [])
-    guard.resolve(result.operation_id, "did_not_happen", by="ann", reason="says the bank")
+    guard.resolve(result.operation_id, "did_not_happen", by="ann", reason="says the bank", force=True)
     again = card.options(wait=0).call("o", 5)
     assert (again.status, again.asserted, paid) == ("failed", True, [])  # a person's word is no proof
 

@@ -52,6 +52,7 @@ def test_what_one_round_did_is_told(app):
         "runs_undone": 0,
         "runs_partly_undone": 0,
         "pruned": 0,
+        "findings": 0,
         "waiting": 0,
     }
     assert set(app.once().values()) == {0}

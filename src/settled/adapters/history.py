@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from functools import cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
@@ -65,17 +66,16 @@ class _Read:
         """The last item is the answer to the user."""
 
     def take(self, item: Item) -> None:
-        if type(item) is Said:
-            if self.closed or not self.texts or self.texts[-1] != item.text:  # sent again: the same turn
-                self.texts.append(item.text)
-                self.turn, self.place, self.steps = turn_of(self.texts), 0, set()
-        elif type(item) is Asking:
-            self.asking, self.name = item, item.name or f"{self.turn}.m{self.place}"
-            self.before, self.open_calls = frozenset(self.steps), {}
+        if type(item) is Asking:
+            name = item.name or f"{self.turn}.m{self.place}"
+            self.asking, self.name, self.before, self.open_calls = item, name, frozenset(self.steps), {}
             for place, call in enumerate(item.calls):
-                self.open_calls.setdefault(call[0], []).append(f"{self.name}/{place}")
+                self.open_calls.setdefault(call[0], []).append(f"{name}/{place}")
         elif type(item) is Answered:
             self.steps.update(self.open_calls.get(item.call_id, ()))
+        elif type(item) is Said and (self.closed or not self.texts or self.texts[-1] != item.text):  # not sent again
+            self.texts.append(item.text)
+            self.turn, self.place, self.steps = turn_of(self.texts), 0, set()
         self.place += 1
         self.closed = type(item) is Closed
 
@@ -83,9 +83,11 @@ class _Read:
         """Return the call as the last message has it; ``None`` if that does not ask for it."""
         calls = self.asking.calls
         alike = [place for place, call in enumerate(calls) if call[0] == call_id and call[1] == tool]
+        if not alike:
+            return None
         if len(alike) > 1:
             alike = [place for place in alike if calls[place][2] == arguments] or alike
-        return Asked(run, self.turn, self.name, alike, [call[1:] for call in calls], self.before) if alike else None
+        return Asked(run, self.turn, self.name, alike, [call[1:] for call in calls], self.before)
 
 
 class Histories:
@@ -121,6 +123,15 @@ class Histories:
                 read.take(item)
         read.count, read.last = count, messages[-1] if count else None
         return read
+
+
+def kinds(*classes: type[Any]) -> Callable[[type[Any]], type[Any] | None]:
+    """Return what tells of a class which of these it is or comes from: frameworks' own classes take long to tell."""
+
+    def kind(of: type[Any]) -> type[Any] | None:
+        return next((each for each in classes if issubclass(of, each)), None)
+
+    return cast("Callable[[type[Any]], type[Any] | None]", cache(kind))
 
 
 def turn_of(texts: Iterable[str]) -> str:

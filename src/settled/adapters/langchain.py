@@ -13,7 +13,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command, Send
 
 from settled.adapters import neutral
-from settled.adapters.history import Answered, Asking, Closed, Histories, Said
+from settled.adapters.history import Answered, Asking, Closed, Histories, Said, kinds
 from settled.adapters.values import Packer
 from settled.api.foreign import Shape, Values
 from settled.errors import DeclarationError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from settled.core.model import Fault
 
 _packer = Packer([AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage, Document, Command, Send])
+_kind, _native = kinds(AIMessage, ToolMessage, HumanMessage), kinds(ToolMessage, Command)
 _BARE = frozenset({"content", "name", "tool_call_id", "id"})
 _INNER = ("ToolRetryMiddleware", "HumanInTheLoopMiddleware")  # what they repeat or edit would escape a guard outside
 
@@ -92,10 +93,9 @@ def _read(request: Any, handler: Any, histories: Histories, threaded: bool = Fal
 
 
 def _items(message: Any) -> list[Item]:
-    if isinstance(message, ToolMessage | HumanMessage):
-        return [Answered(message.tool_call_id) if isinstance(message, ToolMessage) else Said(str(message.content))]
-    if not isinstance(message, AIMessage):
-        return []
+    kind = _kind(type(message))
+    if kind is not AIMessage:
+        return [Answered(message.tool_call_id) if kind is ToolMessage else Said(str(message.content))] if kind else []
     calls = [(call["id"] or "", call["name"], call["args"]) for call in message.tool_calls]
     return [Asking(message.id or "", calls) if calls else Closed()]
 
@@ -126,8 +126,8 @@ def _pack(value: Any) -> Any:
 
 def _render(result: Result[Any], call: Any) -> Any:
     value = result.value
-    native = all(isinstance(each, ToolMessage | Command) for each in (value if type(value) is list else [value]))
-    if neutral.stands(result) and native:
+    native = all(_native(type(each)) for each in (value if type(value) is list else [value]))
+    if native and neutral.stands(result):
         return _stamped(value, call["id"]) if result.replayed else value
     said = replace(result, value=value.content) if isinstance(value, ToolMessage) else result
     text = value if type(value) is str and neutral.stands(result) else said.for_model()

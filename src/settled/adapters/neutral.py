@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
-from settled.api.bound import BoundCall
 from settled.api.conversation import own_run
 from settled.api.foreign import ForeignTools, invocation, make_here
 from settled.api.making import invalid
@@ -111,7 +110,7 @@ class Adapter:
         tool, run, step = self.tools.of(name, shape), self._own_run(asked), ""
         if run is None and asked.run:
             run, step = self.guard.conversations.enter(asked, self.tools.of)
-        bound = by_model(BoundCall(tool, kwargs=arguments), step or _step(run, asked))
+        bound = by_model(tool, arguments, step or _step(run, asked))
         directed = Directed(invoke, self._control)
         tokens = invocation.set(directed), current_run.set(run or current_run.get())
         try:
@@ -135,7 +134,7 @@ class Adapter:
         tool, run, step = self.tools.of(name, shape), self._own_run(asked), ""
         if run is None and asked.run:
             run, step = await self.guard.conversations.aenter(asked, self.tools.of)
-        bound = by_model(BoundCall(tool, kwargs=arguments), step or _step(run, asked))
+        bound = by_model(tool, arguments, step or _step(run, asked))
         directed = Directed(invoke, self._control)
         tokens = invocation.set(directed.later), current_run.set(run or current_run.get())
         try:
@@ -152,7 +151,7 @@ class Adapter:
         try:
             return numbers(parse_object(text))  # type: ignore[no-any-return]  # of an object
         except InvalidJson as error:
-            return invalid(self.guard, by_model(BoundCall(self.tools.of(name, shape)), None), {"arguments": str(error)})
+            return invalid(self.guard, by_model(self.tools.of(name, shape), {}, None), {"arguments": str(error)})
 
     def _own_run(self, asked: Asked) -> Run | None:
         """Return the run that the program has entered by itself; warn where there is none of any kind."""
@@ -216,14 +215,14 @@ def refuse_inside(names: tuple[str, ...], handler: object) -> None:
 
 def inner(function: object, names: Sequence[str]) -> list[str]:
     """Return those of ``names`` whose methods a chain of closures leads to: classes of what stands inside of it."""
-    found, todo, looked = [], [function], set[int]()
-    while todo and len(looked) < MOST_LOOKED_AT:
-        each = todo.pop()
-        if id(each) in looked or not callable(each):
-            continue
-        looked.add(id(each))
+    found: list[str] = []
+    todo, met = [function], {id(function)}
+    for each in todo:  # it grows while it is walked
         if (owner := getattr(each, "__self__", None)) is not None:
             found += [name for name in names if any(base.__name__ == name for base in type(owner).__mro__)]
         cells = getattr(each, "__closure__", None) or ()
-        todo += [cell.cell_contents for cell in cells] + [getattr(each, "__wrapped__", None)]
+        for inside in [getattr(each, "__wrapped__", None), *[cell.cell_contents for cell in cells]]:
+            if callable(inside) and id(inside) not in met and len(met) < MOST_LOOKED_AT:
+                met.add(id(inside))
+                todo.append(inside)
     return found

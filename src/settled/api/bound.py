@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class PartOf:
+class PartOf(Struct, frozen=True):
     """What a call goes on with: items of another one."""
 
     operation_id: str
@@ -37,8 +35,7 @@ class PartOf:
     """How its first attempt is to wait, and what it costs; ``None``: it looks at one item in doubt."""
 
 
-@dataclass(frozen=True, slots=True)
-class DraftOf:
+class DraftOf(Struct, frozen=True):
     """Which call's draft it is."""
 
     operation_id: str
@@ -49,8 +46,7 @@ class DraftOf:
     """Seconds that its record is kept at the least."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallOptions:
+class CallOptions(Struct, frozen=True, kw_only=True):
     """What belongs to one call and not to its tool."""
 
     step: str | None = None
@@ -102,7 +98,7 @@ class BoundCall(Struct, Generic[T], frozen=True, eq=False):
     def as_sibling(self, message: str, place: int) -> BoundCall[T]:
         """Return the same call as one of several that are made side by side."""
         own = self.options.message or message
-        return changed(self, options=replace(self.options, message=own, sibling=f"{own}\x1f{place}"))
+        return changed(self, options=changed(self.options, message=own, sibling=f"{own}\x1f{place}"))
 
     def ask(self) -> Ask | None:
         """Return what would be asked of the journal; ``None`` if nothing would, or the arguments are invalid."""

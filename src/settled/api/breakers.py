@@ -25,6 +25,8 @@ class KeptBreakers:
         self._resets: dict[str, int] = {}
         self._found: dict[str, object] = {}
         """Name -> the gist of what a breaker was found to be when it was made."""
+        self._open: set[str] = set()
+        """Breakers that were not closed when they were kept, or found, last."""
         self._lock = threading.Lock()
         self._over_all = () if over_all is None else (self._restored(over_all),)
 
@@ -61,6 +63,8 @@ class KeptBreakers:
             breaker.restore(cast("Snapshot", snapshot), self._floor.now())
         with suppress(JournalError):
             self._floor.heed({breaker.name: breaker})
+        if kept is not None and kept["state"] != "closed":
+            self._open.add(breaker.name)
         self._found[breaker.name] = _gist(breaker.snapshot(self._floor.now()))
         return breaker
 
@@ -80,7 +84,13 @@ class KeptBreakers:
             return
         at = self._floor.journal.now().wall
         told = {name: {**s, "at": at, "resets": self._resets.get(name, 0)} for name, s in snapshots.items()}
-        for name, count in self._floor.journal.save_breakers(told).items():
+        open_ones = {name for name, snapshot in snapshots.items() if snapshot["state"] != "closed"}
+        opened = sorted(name for name in open_ones - self._open if snapshots[name]["state"] == "open")
+        counts = self._floor.journal.save_breakers(told, opened)
+        self._open = (self._open - snapshots.keys()) | open_ones
+        if opened:
+            self._floor.attend()
+        for name, count in counts.items():
             if name in breakers and self._resets.get(name, 0) != count:
                 breakers[name].reset()
                 self._floor.share(breakers[name])

@@ -13,6 +13,7 @@ from settled.api.queue import Listening, adopted, pages
 from settled.api.schema import GIVEN
 from settled.api.tool import declare
 from settled.core.answer import from_record
+from settled.core.looking import UnderClaim
 from settled.core.runs import run_of
 from settled.core.saga import Conclude, Heed
 from settled.core.settle import settle
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from settled.api.guard import Guard
+    from settled.api.ledgers import Compared
     from settled.api.result import Result
     from settled.api.tool import Tool
     from settled.core.call import Call
@@ -51,6 +53,8 @@ class Reconciled:
     left: int = 0
     probes_failed: int = 0
     """Of those left: the probe raised, or gave no verdict. Each is logged as a warning."""
+    ledgers: tuple[Compared, ...] = ()
+    """What the comparisons with the tools' ledgers brought, where they were asked for."""
 
     def plus(self, state: State, probe: Listening | None) -> Reconciled:
         """Count one call by where it stands now."""
@@ -69,7 +73,7 @@ def reconcile(guard: Guard, limit: int, progress: Progress | None = None) -> Rec
         binding, probe = binding_of(guard, call)
         settled = call if binding is None else sync.drive(_settling(guard, call), sync.Hand(binding, guard.floor))
         if settled is not call:
-            _heed(guard, settled)
+            heed(guard, settled)
         counts = counts.plus(settled.state, probe)
     return counts
 
@@ -91,7 +95,7 @@ async def asettle(guard: Guard, call: Call) -> tuple[Call, Listening | None]:
         return call, None
     settled = await aio.drive(_settling(guard, call), aio.Hand(binding, guard.floor))
     if settled is not call:
-        await asyncio.to_thread(_heed, guard, settled)
+        await asyncio.to_thread(heed, guard, settled)
     return settled, probe
 
 
@@ -147,10 +151,12 @@ def resolve(
     then: Literal["rerun", "fail"],
     force: bool,
     any_tenant: bool = False,
+    seen: Call | None = None,
 ) -> Result[Any]:
     """Take a person's verdict. Raises ``DeclarationError`` if it cannot be taken.
 
-    ``any_tenant``: for the operator of the journal, who answers for all of them.
+    ``any_tenant``: for the operator of the journal, who answers for all of them. ``seen``: the call as the person saw
+    it; else as it stands now.
     """
     if verdict not in ("happened", "did_not_happen", "hold", "undone"):
         raise DeclarationError(f"{verdict!r} is no verdict: happened, did_not_happen, hold or undone")
@@ -162,20 +168,18 @@ def resolve(
     given = verdict == "happened" and result is not NOT_GIVEN
     data, note = making.encoder(guard, tool_of(guard, call))(result) if given else (None, "")
     note = note or (GIVEN if given and call.tool not in guard.tools else "")
-    reply = guard.journal.perform(
-        Resolve(
-            operation_id, verdict, secrets.clean(by.strip()), secrets.clean(reason), then, data, note, force, call.epoch
-        )
-    )
+    by, reason = secrets.clean(by.strip()), secrets.clean(reason)
+    decision = Resolve(operation_id, verdict, by, reason, then, data, note, force, (seen or call).epoch)
+    reply: Call | Refused = guard.journal.perform(UnderClaim(decision, operation_id, by))
     if isinstance(reply, Refused):
         raise DeclarationError(f"{operation_id}: {reply.why}")
     guard.floor.presence.wake(operation_id)
     guard.floor.attend()
-    _heed(guard, reply)
+    heed(guard, reply)
     return making.to_result(guard, tool_of(guard, reply), from_record(reply))
 
 
-def _heed(guard: Guard, call: Call) -> None:
+def heed(guard: Guard, call: Call) -> None:
     """Let what hangs on a settled call follow: the step that it undoes, and the run whose last open step it was."""
     step: Call | None = call
     if call.scope.startswith("undo:"):
@@ -209,4 +213,4 @@ def _stand_in() -> Any:
     raise JournalError("this process does not know the tool")
 
 
-__all__ = ["NOT_GIVEN", "Progress", "Reconciled", "look", "reconcile", "resolve", "tool_of"]
+__all__ = ["NOT_GIVEN", "Progress", "Reconciled", "heed", "look", "reconcile", "resolve", "tool_of"]

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from settled.api.bound import BoundCall
 from settled.api.entering import Saga
 from settled.api.run import Run, current_run
 from settled.api.tool import by_model
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
+    from settled.api.bound import BoundCall
     from settled.api.guard import Guard
     from settled.api.tool import Tool
 
@@ -80,10 +80,9 @@ class _Live(Struct, eq=False):
 
     def _known(self, message: str, seen: AbstractSet[str]) -> bool:
         """Whether the history holds what was told here, and nothing that was told elsewhere since."""
-        unseen = self.told - seen
-        if unseen and any(step.rpartition("/")[0] != message for step in unseen):
+        if not self.told <= seen and any(step.rpartition("/")[0] != message for step in self.told - seen):
             return False
-        return not (seen - self.given - self.before)
+        return seen <= self.given or not (seen - self.given - self.before)
 
     def take(self, steps: Sequence[str]) -> str:
         """Return the step of the call: of calls that cannot be told apart the first that was not asked for."""
@@ -156,7 +155,7 @@ class Conversations:
 
     def _find(self, asked: Asked) -> tuple[Run, str] | _Turn:
         """Return the run and the step; or what this asker must do before its call may be made."""
-        steps = [_step(asked, place) for place in asked.places] if asked.message else ()
+        steps = [f"{asked.message}/{place}" for place in asked.places] if asked.message else ()
         with self._lock:
             live = self._live.get(asked.run)
             if live is None or not live.goes_on(asked, steps):
@@ -219,10 +218,7 @@ async def _result(future: Future[None]) -> None:
 
 
 def _bound(asked: Asked, tool_of: ToolOf) -> list[BoundCall[Any]]:
-    return [
-        by_model(BoundCall(tool_of(name), kwargs=given), _step(asked, place))
-        for place, (name, given) in enumerate(asked.calls)
-    ]
+    return [by_model(tool_of(name), given, _step(asked, place)) for place, (name, given) in enumerate(asked.calls)]
 
 
 def _step(asked: Asked, place: int) -> str:

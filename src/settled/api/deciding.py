@@ -8,12 +8,14 @@ from settled.api import care, drafting, fallbacks, making, secrets
 from settled.api.run import in_loop
 from settled.core.answer import from_record
 from settled.core.leave import Decide
+from settled.core.looking import UnderClaim
 from settled.core.settling import Refused
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
     from settled.api.guard import Guard
     from settled.api.result import Result
+    from settled.core.call import Call
 
 
 def decide(
@@ -29,7 +31,8 @@ def decide(
     if call is None or not (any_tenant or call.tenant == guard.tenant):
         raise DeclarationError(f"no call of tenant {guard.tenant!r} has the operation id {operation_id!r}")
     by, reason = secrets.clean(by.strip()), secrets.clean(reason)
-    reply = guard.journal.perform(Decide(operation_id, give, by, reason, call.log_no))
+    decision = Decide(operation_id, give, by, reason, call.log_no)
+    reply: Call | Refused = guard.journal.perform(UnderClaim(decision, operation_id, by))
     if isinstance(reply, Refused):
         raise DeclarationError(f"{operation_id}: {reply.why}")
     guard.floor.presence.wake(operation_id)

@@ -44,6 +44,7 @@ _NOT_UNDONE = {
     "undo_refused": "a person refused its compensation",
     "undo_not_done": "its compensation was not done so far, and may be tried again",
     "undo_rejected": "its compensation was not tried so far",
+    "undo_paused": "the tool that undoes it is paused; it is undone once the tool is resumed",
     "undo_in_progress": "another process is at its compensation",
 }
 _PERSON = "person:"
@@ -81,7 +82,7 @@ def waiting(call: Call, now: Moment) -> Waiting | None:
     """Return why the call stands in a person's queue; ``None`` if it does not."""
     if call.state is State.UNKNOWN:
         return "unknown"
-    if call.state is State.PROCESSING and rules.lease_over(call, now) and _may_have_acted(call):
+    if call.state is State.PROCESSING and rules.lease_over(call, now) and may_have_acted(call):
         return "orphan"
     if leave.waits(call, now):
         return "approval"
@@ -90,7 +91,8 @@ def waiting(call: Call, now: Moment) -> Waiting | None:
     return "disputed" if call.disputed and not call.held else None
 
 
-def _may_have_acted(call: Call) -> bool:
+def may_have_acted(call: Call) -> bool:
+    """Whether an attempt of it may have had an effect that nobody knows of."""
     return bool(call.doubtful) and call.terms.effect is not Effect.READ
 
 
@@ -118,8 +120,9 @@ def why(call: Call, now: Moment) -> str:
 def _leave_words(call: Call) -> str:
     if call.leave is None:
         return ""
-    so_far = f"; {' and '.join(call.leave.by)} agreed, {call.leave.persons} must" if call.leave.by else ""
-    return f"{call.leave.why}{so_far}"
+    agreed = f"{' and '.join(call.leave.by)} agreed" if call.leave.by else "nobody has agreed so far"
+    several = f"; {agreed}, {call.leave.persons} must" if call.leave.persons > 1 else ""
+    return f"{call.leave.why}{several}"
 
 
 def not_undone(call: Call) -> str:
@@ -275,7 +278,7 @@ def choices(call: Call, now: Moment) -> tuple[Choice, ...]:
         Choice("happened", open=True, meaning="it was done", asserted=True),
         Choice(
             "did_not_happen",
-            open=ripe or call.terms.lifetime is None,
+            open=ripe,
             meaning=_absent(call, ripe=ripe),
             asserted=not ripe,
         ),

@@ -8,22 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
-from settled.api import explain, secrets
+from settled.api import explain, findings, secrets
 from settled.api.vault import SEALED
-from settled.core import codec
-from settled.core.runs import run_of
+from settled.core import codec, runs
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from settled.api.guard import Guard
+    from settled.api.ledgers import Compared
     from settled.api.tool import Tool
     from settled.core.call import Call, LogRow
+    from settled.core.findings import Finding
     from settled.core.model import Attempt, Exchange, Moment, Owner
     from settled.core.parts import ItemNow
+    from settled.ports import Alert
 
 Facts = dict[str, Any]
+run_of = runs.run_of
 
 
 def when(wall: float | None) -> str | None:
@@ -66,6 +69,25 @@ def of_items(items: Sequence[ItemNow]) -> list[Facts]:
         {"position": n, "status": str(item.part), "code": item.code, "key": item.key, "operation_id": item.operation_id}
         for n, item in enumerate(items)
     ]
+
+
+def of_claim(claim: Mapping[str, Any] | None) -> Facts:
+    """Return who looks at a call; ``None``: nobody does."""
+    return {"looked_at": None if claim is None else {"by": claim["by"], "until": when(claim["until"])}}
+
+
+def of_leave(call: Call) -> Facts | None:
+    """Return whose leave a call waits for, or was given; ``None``: it needs none."""
+    leave = call.leave
+    if leave is None:
+        return None
+    return {
+        "why": leave.why,
+        "persons": leave.persons,
+        "agreed": list(leave.by),
+        "given": leave.given,
+        "until": when(leave.until),
+    }
 
 
 def of_attempt(attempt: Attempt, call: Call, now: Moment, alive: bool | None) -> Facts:  # noqa: FBT001 - three-valued
@@ -187,6 +209,73 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(item) for item in value]
     return {name: _finite(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+
+def of_tool(name: str, tool: Tool[Any, Any] | None, paused: Mapping[str, Any] | None) -> Facts:
+    """Return one row of a list of tools; ``tool``: as the app declares it, if it does; ``paused``: who did it."""
+    return {
+        "name": name,
+        "effect": None if tool is None else str(tool.checked.effect),
+        "declared": None if tool is None else tool.checked.policy.terms.declared,
+        "paused": paused is not None,
+        "paused_at": None if paused is None else paused["at"],
+        "by": "" if paused is None else paused["by"],
+        "reason": "" if paused is None else paused["reason"],
+    }
+
+
+def of_finding(finding: Finding) -> Facts:
+    """Return what a comparison with a tool's ledger has found."""
+    return {
+        "finding_id": finding.finding_id,
+        "kind": finding.kind,
+        "tool": finding.tool,
+        "tenant": finding.tenant,
+        "operation_id": finding.operation_id or None,
+        "key": finding.key,
+        "ref": finding.ref,
+        "at": when(finding.at),
+        "found": when(finding.found) if finding.found else None,
+        "state": finding.state,
+        "words": findings.words(finding),
+        "by": finding.by,
+        "reason": finding.reason,
+    }
+
+
+def of_compared(compared: Compared) -> Facts:
+    """Return what the comparison of one ledger brought."""
+    kinds = {kind: compared.count(kind) for kind in ("missing", "orphaned", "doubled")}
+    counts = {
+        name: getattr(compared, name)
+        for name in ("effects", "calls", "happened", "did_not_happen", "contradicted", "new", "gone")
+    }
+    found = [of_finding(finding) for finding in compared.findings]
+    return {"tool": compared.tool, **counts, **kinds, "trouble": compared.trouble, "findings": found}
+
+
+def of_alert(alert: Alert, tried: Mapping[str, Any]) -> Facts:
+    """Return an alert that was not delivered yet, and what came of trying; ``since`` in seconds since 1970."""
+    failed = [{"receiver": name, **each, "next": when(each["next"])} for name, each in tried.get("failed", {}).items()]
+    return {
+        "alert_id": alert.alert_id,
+        "kind": alert.kind,
+        "about": run_of(alert.operation_id) or alert.operation_id,
+        "since": alert.at,
+        "taken_by": list(tried.get("done", ())),
+        "failed": failed,
+    }
+
+
+def of_alarm(told: Mapping[str, Any]) -> Facts:
+    """Return an alert that receivers were told of, and whose reason is not over."""
+    return {
+        "kind": told["kind"],
+        "about": run_of(told["subject"]) or told["subject"],
+        "since": told["at"],
+        "title": told["title"],
+        "receivers": list(told.get("receivers", ())),
+    }
 
 
 def of_breaker(name: str, snapshot: Mapping[str, Any]) -> Facts:

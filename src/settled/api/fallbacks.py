@@ -33,7 +33,8 @@ def may_give_way(result: Result[Any]) -> bool:
     """Whether it is proved, and not only said by a person, that nothing was done."""
     if result.asserted or result.disputed:
         return False
-    return result.status in ("failed", "not_done") or (result.status == "rejected" and result.reason == "breaker_open")
+    untried = result.status == "rejected" and result.reason in ("breaker_open", "paused")
+    return untried or result.status in ("failed", "not_done")
 
 
 def follow(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps:

@@ -11,12 +11,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, overload
 
 from settled.api import care, deciding, drafting, fallbacks, making, rewinding
+from settled.api.alerting import Postman
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
 from settled.api.drafted import take_in
 from settled.api.entering import Saga
+from settled.api.ledgers import acompare_all
 from settled.api.opening import opened, refusal
+from settled.api.pausing import Pauses, pause
+from settled.api.receiving import sorted_out
 from settled.api.recent import Recent
 from settled.api.result import Result
 from settled.api.run import Run, current_run, in_loop
@@ -30,6 +34,7 @@ from settled.core.budget import Pool, Pools, RetryBudget, RunBudget
 from settled.core.invalid import InvalidStreak
 from settled.core.model import Effect
 from settled.core.strict_json import InvalidJson, parse_object
+from settled.core.values import replace
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
 from settled.drivers.sharing import Sharing
@@ -45,7 +50,7 @@ if TYPE_CHECKING:
     from settled.core.ask import Ask
     from settled.core.settling import Verdict
     from settled.core.threshold import BreakerPolicy
-    from settled.ports import Journal, Sink
+    from settled.ports import Journal, Receiver, Sink
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -68,7 +73,8 @@ class Guard:
         breaker: a breaker over all tools together; none by default (each tool has its own).
         shared_breakers: heed what other processes on this journal learn: a trip of one's breaker opens the others', and
             of all of them one makes the probe. A change of state then waits for the journal.
-        alerts: called with each event that wants attention; must neither raise nor block.
+        alerts: receivers of alerts (``settled.observe``), and functions that are called with each event that wants
+            attention (``tell(event, facts)``): these must neither raise nor block.
         lease: seconds that a claim lives unless it is renewed.
         encryption_key: Fernet key (or several, newest first): arguments and results are kept encrypted.
         journal_id, must_exist: refuse another journal, or a missing one, instead of starting anew.
@@ -90,7 +96,7 @@ class Guard:
         retries: RetryBudget | None = None,
         breaker: BreakerPolicy | None = None,
         shared_breakers: bool = False,
-        alerts: Sink | Sequence[Sink] = (),
+        alerts: Sink | Receiver | Sequence[Sink | Receiver] = (),
         lease: float = 30.0,
         encryption_key: str | bytes | Sequence[str | bytes] | None = None,
         journal_id: str | None = None,
@@ -103,12 +109,17 @@ class Guard:
         self.tenant, self.agent, self.lease, self.largest_result = tenant, agent, lease, largest_result
         self.vault = Vault(encryption_key)
         self.journal, spill = opened(journal, journal_id=journal_id, must_exist=must_exist, **journal_options)
-        self.floor = Floor(self.journal, spill, lease=lease, sinks=[alerts] if callable(alerts) else list(alerts))
+        sinks, receivers = sorted_out(alerts)
+        self.floor = Floor(self.journal, spill, lease=lease, sinks=sinks, watched=bool(receivers))
+        self._shown: set[int] = set()
+        """Rows of the outbox that the sinks have taken, while receivers have not."""
+        self.postman = Postman(self.journal, receivers, lambda alert_id: not sinks or alert_id in self._shown)
         if shared_breakers:
             self.floor.sharing = Sharing(self.journal, self.floor.now)
         over_all = Breaker(f"guard:{agent}", breaker) if breaker else None
         self.breakers = KeptBreakers(self.floor, over_all)
         self.runs_here = RunsHere(self.floor)
+        self.pauses = Pauses(self.journal)
         self.floor.keeper.chores += [
             self.runs_here.renew,
             self.journal.seal,
@@ -247,11 +258,11 @@ class Guard:
         try:
             given = dict(arguments) if isinstance(arguments, Mapping) else numbers(parse_object(arguments))
         except InvalidJson as error:
-            return making.invalid(self, by_model(BoundCall(tool), step), {"arguments": str(error)})
+            return making.invalid(self, by_model(tool, {}, step), {"arguments": str(error)})
         except (TypeError, AttributeError):
             why = f"JSON text or an object is wanted, not {type(arguments).__name__}"
-            return making.invalid(self, by_model(BoundCall(tool), step), {"arguments": why})
-        return by_model(BoundCall(tool, kwargs=given), step)
+            return making.invalid(self, by_model(tool, {}, step), {"arguments": why})
+        return by_model(tool, given, step)
 
     def dispatch(self, name: str, arguments: Given, *, step: str | None = None) -> Result[Any]:
         """Make the call that a model asks for: a tool's name, and JSON text or a mapping.
@@ -319,15 +330,35 @@ class Guard:
 
     # --- settling --------------------------------------------------------------------------
 
-    def reconcile(self, *, limit: int = 1000, progress: care.Progress | None = None) -> Reconciled:
-        """Settle what can be settled: orphans, unknown calls with a probe, spilled evidence. Makes no attempt."""
-        self.floor.bring()
-        return care.reconcile(self, limit, progress)
+    def reconcile(
+        self,
+        *,
+        limit: int = 1000,
+        progress: care.Progress | None = None,
+        ledger: bool = False,
+        since: float | None = None,
+    ) -> Reconciled:
+        """Settle what can be settled: orphans, unknown calls with a probe, spilled evidence. Makes no attempt.
 
-    async def areconcile(self, *, limit: int = 1000, progress: care.Progress | None = None) -> Reconciled:
+        ``ledger``: then compare the journal with the tools' own lists of their effects, ``since`` seconds back (a
+        day); given, it also says that calls have been on record here for so long.
+        """
+        self.floor.bring()
+        done = care.reconcile(self, limit, progress)
+        return replace(done, ledgers=asyncio.run(acompare_all(self, since))) if ledger else done
+
+    async def areconcile(
+        self,
+        *,
+        limit: int = 1000,
+        progress: care.Progress | None = None,
+        ledger: bool = False,
+        since: float | None = None,
+    ) -> Reconciled:
         """Like ``reconcile``, from async code; ``progress`` is told how many of how many calls were looked at."""
         await asyncio.to_thread(self.floor.bring)
-        return await care.areconcile(self, limit, progress)
+        done = await care.areconcile(self, limit, progress)
+        return replace(done, ledgers=await acompare_all(self, since)) if ledger else done
 
     def resolve(
         self,
@@ -343,8 +374,8 @@ class Guard:
         """Take a person's verdict on an unknown call; return how the call stands then.
 
         ``result``: what a call that happened returned, if it is known; ``None`` counts as known. ``then``: what
-        follows from ``did_not_happen``. ``force``: also where it could still take effect; such a verdict is
-        marked as asserted. Raises ``DeclarationError`` if it cannot be taken.
+        follows from ``did_not_happen``. ``force``: also where it could still take effect, or nothing can
+        prove that it cannot; such a verdict is marked as asserted. Raises ``DeclarationError`` if it cannot be taken.
         """
         return care.resolve(self, operation_id, verdict, by=by, reason=reason, result=result, then=then, force=force)
 
@@ -403,6 +434,17 @@ class Guard:
         )
         return found
 
+    def pause(self, tool: str, *, by: str, reason: str) -> None:
+        """Let nothing of a tool begin, in any process on this journal, until it is resumed; what has begun ends.
+
+        Its calls are ``rejected`` (``paused``). What it is to undo waits. Raises ``DeclarationError`` if it is paused.
+        """
+        pause(self, tool, by=by, reason=reason)
+
+    def resume(self, tool: str, *, by: str, reason: str) -> None:
+        """Let a paused tool be called again. Raises ``DeclarationError`` if it is not paused."""
+        pause(self, tool, by=by, reason=reason, resume=True)
+
     def look(self, operation_id: str) -> Result[Any] | None:
         """Return how a recorded call stands, or ``None`` if there is none."""
         return care.look(self, operation_id)
@@ -415,21 +457,27 @@ class Guard:
         self.breakers.forked()
         self.runs_here.forked()
         self.floor.forked()
+        self.postman.forked()
 
     def _deliver_alerts(self) -> None:
-        """Hand the outbox to the sinks; a row leaves it only after that."""
+        """Hand the outbox to the sinks, and let the postman know; a row leaves it only after that."""
         alerts = self.journal.alerts() if self.floor.sinks else ()
         taken = [
             alert.alert_id
             for alert in alerts
-            if self.floor.tell("alert", None, kind=alert.kind, operation_id=alert.operation_id, at=alert.at)
+            if alert.alert_id in self._shown
+            or self.floor.tell("alert", None, kind=alert.kind, operation_id=alert.operation_id, at=alert.at)
         ]
-        if taken:
+        if self.postman.receivers:
+            self._shown = set(taken)
+            self.postman.poke()
+        elif taken:
             self.journal.delivered(taken)
 
     def close(self) -> None:
         """Let go of threads and files. Calls that run on detached are recorded as late evidence or spilled."""
         self.floor.keeper.close()
+        self.postman.close()
         with suppress(JournalError):  # what the breakers have learnt is worth a try, and no more
             self.breakers.keep(changed=True)
         self.journal.close()

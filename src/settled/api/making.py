@@ -18,7 +18,7 @@ from settled.api.run import current_run
 from settled.api.schema import BadArguments, snapshot
 from settled.api.undoing import demand_leave, demand_undoing
 from settled.core import codec
-from settled.core.answer import STATUS_OF
+from settled.core.answer import STATUS_OF, rejected
 from settled.core.invalid import signature
 from settled.core.keys import format_key
 from settled.core.machine import Life
@@ -27,6 +27,7 @@ from settled.core.parts import split_of
 from settled.core.policy import Limits
 from settled.core.runs import run_of
 from settled.core.states import State
+from settled.core.values import replace
 from settled.current import CurrentCall, current
 from settled.drivers.floor import Binding
 from settled.errors import DeclarationError, JournalError
@@ -74,6 +75,8 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
     if ask is not None and ask.leave is not None:
         guard.floor.attend()  # its asker may wait for the person whom the alert is to reach
     binding = make_binding(guard, tool, arguments, ask, bound.options.part)
+    if ask is None and (why := guard.pauses.reason(tool.name)) is not None:
+        return to_result(guard, tool, replace(rejected("paused"), note=why))
     budget = place.run.charge if place.run else None
     limits = _UNLIMITED if place is NOWHERE and bound.options is ORDINARY else _limits(guard, bound, place)
     life = Life(ask, _policy(bound), limits, guard.floor.now(), budget=budget, clean=binding.clean)
@@ -124,7 +127,8 @@ def make_binding(
     parts = tool.parts or _parts(guard, tool)
     run = _not_to_be_run if arguments is None else _runner(guard, tool, arguments, ask, part)
     redacted = tool.checked.options.redact
-    return Binding(run, _cleaner(arguments.plain, redacted) if arguments and redacted else secrets.clean, *parts)
+    clean = _cleaner(arguments.plain, redacted) if redacted and arguments else secrets.clean
+    return Binding(run, clean, *parts)
 
 
 def _parts(guard: Guard, tool: Tool[Any, Any]) -> tuple[Any, ...]:
@@ -163,10 +167,10 @@ def _runner(
     guard: Guard, tool: Tool[Any, Any], arguments: Arguments, ask: Ask | None, part: PartOf | None
 ) -> Callable[[Call | None], Any]:
     names, function, given = tool.schema.call_parameters, tool.function, arguments.given
-    transactions = tool.schema.transaction_parameters
-    precheck, by_items = tool.checked.options.precheck, tool.checked.batch is not None
     if ask is None and arguments.fixed and not names:
         return lambda _: function(**given)
+    transactions, precheck = tool.schema.transaction_parameters, tool.checked.options.precheck
+    by_items = tool.checked.batch is not None
 
     def run(call: Call | None) -> Any:
         repeat = call is not None and ask is not None and call.words != ask.words
@@ -269,7 +273,7 @@ def finish(guard: Guard, prepared: Prepared, answer: Answer) -> Result[Any]:
 def value_of(guard: Guard, prepared: Prepared, answer: Answer) -> Any:
     """Return what the result would unwrap to, or raise what it raises; a result is made only where it is raised."""
     if answer.status == "succeeded":
-        value, available, _ = _value(guard, prepared.bound.tool, answer)
+        value, available, _ = (answer.value, True, "") if answer.fresh else _value(guard, prepared.bound.tool, answer)
         if available:
             if prepared.life.ask is not None or prepared.bound.options is not ORDINARY:
                 note(guard, prepared, answer)

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from settled import host
-from settled.errors import DeclarationError
+from settled.errors import DeclarationError, MissingExtra
 from settled.journals.memory import MemoryJournal
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _open_postgres(url: str, **options: Any) -> tuple[Journal, SpillFile]:
     try:
         from settled.journals.postgres import open_postgres  # noqa: PLC0415 - an extra, loaded only when it is used
     except ImportError as error:
-        raise DeclarationError(
+        raise MissingExtra(
             f"a journal in PostgreSQL needs psycopg, which cannot be loaded ({error}): "
             "install it with `pip install 'settled[postgres]'`"
         ) from error
@@ -85,7 +85,7 @@ def _open_redis(url: str, **options: Any) -> tuple[Journal, SpillFile]:
     try:
         from settled.journals.redis import open_redis  # noqa: PLC0415 - an extra, loaded only when it is used
     except ImportError as error:
-        raise DeclarationError(
+        raise MissingExtra(
             f"a journal in Redis or Valkey needs redis-py, which cannot be loaded ({error}): "
             "install it with `pip install 'settled[redis]'`"
         ) from error

@@ -44,6 +44,7 @@ class Options:
     identity: Sequence[str] | None = None
     canonical: Mapping[str, Any] | None = None
     probe: Callable[..., Any] | None = None
+    ledger: Callable[..., Any] | None = None
     max_request_lifetime: float | None = None
     max_attempt_lifetime: float | None = None
     not_executed: type[BaseException] | tuple[type[BaseException], ...] = ()
@@ -99,8 +100,12 @@ class ToolOptions(TypedDict, total=False):
         canonical: path -> rule that loosens when arguments count as the same: ``{"email": "lower"}``.
         probe: asks the tool's own system whether a call had its effect: takes a ``settled.Call``, returns
             ``Happened(result)``, ``NotHappened()`` or ``Inconclusive(why)``. Sync or async.
+        ledger: lists the effects that the tool's own system has: takes a ``datetime`` (UTC), returns a
+            ``settled.Effect`` for each one from then on. A function, a generator, or async ones.
+            ``guard.reconcile(ledger=True)`` and ``settled worker`` compare them with the journal.
         max_request_lifetime: from sending to the last moment at which a request can still take effect (queues and
-            replication included). Required with ``probe``; no default, since a wrong one makes duplicates.
+            replication included). Required with ``probe`` and ``ledger``; no default, since a wrong one makes
+            duplicates.
         max_attempt_lifetime: after this an attempt of a lost process counts as over.
         not_executed: the tool's exceptions that prove that nothing happened.
         timeout: of one attempt. Async tools: 60; sync tools: none, and with one they run in a thread that the caller
@@ -168,6 +173,7 @@ class ToolOptions(TypedDict, total=False):
     identity: Sequence[str] | None
     canonical: Mapping[str, Any] | None
     probe: Callable[..., Any] | None
+    ledger: Callable[..., Any] | None
     max_request_lifetime: float | None
     max_attempt_lifetime: float | None
     not_executed: type[BaseException] | tuple[type[BaseException], ...]
@@ -251,6 +257,7 @@ class Checked:
         self.rules = self._rules(schema)
         self._check_transaction(schema, is_async=is_async)
         self._check_probe()
+        self._check_ledger()
         self._check_numbers()
         self._check_names(schema)
         self._check_key(schema)
@@ -323,6 +330,22 @@ class Checked:
             raise self._refuse(
                 "a probe needs max_request_lifetime=<seconds from sending to the last moment at which a request can "
                 "still take effect>; without it a negative answer proves nothing"
+            )
+
+    def _check_ledger(self) -> None:
+        o = self.options
+        if o.ledger is None:
+            return
+        if self.effect is Effect.READ:
+            raise self._refuse("a read has no effects that a ledger could list: leave ledger out")
+        if not _takes_one(o.ledger):
+            raise self._refuse(
+                "ledger must be a function of one thing, since when it lists effects: def ledger(since): …"
+            )
+        if o.max_request_lifetime is None:
+            raise self._refuse(
+                "a ledger needs max_request_lifetime=<seconds from sending until an effect shows in it at the latest>; "
+                "without it what it does not show proves nothing"
             )
 
     def _check_numbers(self) -> None:

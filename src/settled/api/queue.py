@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from settled import host
-from settled.api import explain, making
-from settled.core import rules
+from settled.api import explain, making, secrets
+from settled.core import notes, rules
+from settled.core.looking import LookAt, LookAway, UnderClaim, counts
 from settled.core.settle import settle
 from settled.core.settling import Adopt, Refused
 from settled.core.states import State
@@ -20,7 +22,7 @@ from settled.journals.memory import MemoryBooks
 from settled.ports import CallQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from settled.api.guard import Guard
     from settled.core.books import Books
@@ -167,12 +169,85 @@ class Listening:
         return said
 
 
-def rehearse(call: Call, verdict: Resolve, now: Moment) -> Call | Refused:
-    """Return what a verdict would make of a call, by the very rules, without giving it."""
+def rehearse(call: Call, verdict: Resolve, now: Moment, claim: Mapping[str, Any] | None = None) -> Call | Refused:
+    """Return what a verdict would make of a call, by the very rules, without giving it; ``claim``: who looks at it."""
     books = MemoryBooks()
     books.calls[call.operation_id] = call
     books.keys[call.key] = call.operation_id
-    return verdict.apply(books, now)
+    if claim:
+        notes.put(books, notes.LOOKED_AT, call.operation_id, dict(claim))
+    after: Call | Refused = UnderClaim(verdict, call.operation_id, verdict.by).apply(books, now)
+    return after
 
 
-__all__ = ["ByKey", "Listening", "Probing", "adopted", "aprobe", "find", "living", "pages", "rehearse", "waiting"]
+def look_at(guard: Guard, operation_id: str, *, by: str, seconds: float, take_over: bool = False) -> dict[str, Any]:
+    """Claim a call for somebody who looks at it; nobody else decides on it meanwhile. Return the claim.
+
+    Raises ``DeclarationError`` if somebody else looks at it, or it waits for nobody.
+    """
+    call, now = guard.journal.get(operation_id), guard.journal.now()
+    if not by.strip() or not seconds > 0:
+        raise DeclarationError("who looks at a call has a name (by=), and does so for some seconds")
+    if call is None or explain.waiting(call, now) is None:
+        raise DeclarationError(f"{operation_id}: it waits for nobody")
+    claim: dict[str, Any] = _claimed(guard, LookAt(operation_id, secrets.clean(by.strip()), seconds, take_over))
+    return claim
+
+
+def look_away(guard: Guard, operation_id: str, *, by: str) -> bool:
+    """Let go of a call; return whether it was claimed. Raises ``DeclarationError`` if it is somebody else's."""
+    was: bool = _claimed(guard, LookAway(operation_id, secrets.clean(by.strip())))
+    return was
+
+
+def _claimed(guard: Guard, transition: LookAt | LookAway) -> Any:
+    reply: Any = guard.journal.perform(transition)
+    if isinstance(reply, Refused):
+        raise DeclarationError(f"{transition.operation_id}: {reply.why}")
+    return reply
+
+
+def claims(journal: Journal) -> dict[str, dict[str, Any]]:
+    """Return who looks at which call: ``by``, and ``until`` when, in seconds since 1970."""
+    now = journal.now()
+    found = {op: counts(notes.read(text), now) for op, text in journal.notes(notes.LOOKED_AT).items()}
+    return {operation_id: claim for operation_id, claim in found.items() if claim}
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """Calls at work whose lease runs, so that they do not stand in the queue."""
+
+    dead: int = 0
+    """Their process is seen dead: a reconciliation takes them in at once."""
+    unseen: int = 0
+    """Whether their process lives cannot be seen from here: a reconciliation takes them in once their lease is over."""
+
+
+def under_way(journal: Journal, limit: int = 10_000) -> UnderWay:
+    """Return how many calls are at work, may have acted, and have an owner that is not seen to live."""
+    now = journal.now()
+    at_work = islice(pages(journal, CallQuery(states=(State.PROCESSING,))), limit)
+    seen = [
+        host.alive(call.owner) for call in at_work if explain.may_have_acted(call) and not explain.waiting(call, now)
+    ]
+    return UnderWay(seen.count(False), seen.count(None))
+
+
+__all__ = [
+    "ByKey",
+    "Listening",
+    "Probing",
+    "UnderWay",
+    "adopted",
+    "aprobe",
+    "claims",
+    "find",
+    "living",
+    "look_at",
+    "look_away",
+    "pages",
+    "rehearse",
+    "under_way",
+    "waiting",
+]

@@ -16,6 +16,7 @@ from settled.api.queue import Listening
 from settled.api.undoing import NotFilled, arguments_for
 from settled.core.books import RunRecord, RunState
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, Woke
+from settled.core.notes import PAUSED
 from settled.core.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback, worth_another
 from settled.core.runs import UNDONE, Held
 from settled.core.saga import LookThrough
@@ -138,7 +139,8 @@ def _worth(guard: Guard, run: RunRecord) -> bool:
     seen = guard.journal.perform(LookThrough(run.run_id, run.tenant))
     steps = [step for step in seen.undo if not isinstance(step, RunRecord)]
     undoings = {step.operation_id: undoing_of(guard, step) for step in steps}
-    return worth_another(run, seen, undoings, guard.tools, guard.journal.now())
+    tools = guard.tools.keys() - guard.journal.notes(PAUSED).keys()
+    return worth_another(run, seen, undoings, tools, guard.journal.now())
 
 
 def undoing_of(guard: Guard, call: Call) -> Call | None:

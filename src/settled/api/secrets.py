@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 REDACTED = "[redacted]"
 _WORDS = (
     r"(?:api[-_]?key|access[-_]?key|private[-_]?key|secret|token|passwo?r?d|passwd|pwd"
     r"|authorization|credential|cookie|session)"
 )
-_PATTERNS = (
-    (re.compile(r"(?i)\b(bearer|basic|digest|token)\s+[A-Za-z0-9._~+/=-]{6,}"), r"\1 " + REDACTED),
-    (re.compile(r"(?i)(://)[^/\s:@]*:[^/\s@]+@"), r"\1" + REDACTED + "@"),
+# Functions, since re reads a replacement with groups anew for each text, also where nothing is replaced.
+_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"(?i)\b(bearer|basic|digest|token)\s+[A-Za-z0-9._~+/=-]{6,}"), lambda hit: f"{hit[1]} {REDACTED}"),
+    (re.compile(r"(?i)(://)[^/\s:@]*:[^/\s@]+@"), lambda hit: f"{hit[1]}{REDACTED}@"),
     (
         re.compile(
             rf"(?i)(?<![\w-])([\w-]{{0,40}}?{_WORDS}[\w-]{{0,40}}[\"']?\s*[:=]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&}}\])]+)"
         ),
-        r"\1" + REDACTED,
+        lambda hit: f"{hit[1]}{REDACTED}",
     ),
 )
 LONGEST = 2000
@@ -127,4 +128,6 @@ def clean(message: str, secrets: Iterable[str] = ()) -> str:
     message = message if len(message) <= LONGEST else message[:LONGEST] + "…"
     for pattern, replacement in _PATTERNS:
         message = pattern.sub(replacement, message)
+    if message.isprintable():
+        return message
     return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in message)

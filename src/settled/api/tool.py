@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
-
-from msgspec.structs import replace as changed
 
 from settled.api.bound import BoundCall, CallOptions, PendingCall
 from settled.api.drafted import check_drafting
@@ -17,7 +14,7 @@ from settled.api.schema import Schema
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
     from typing import Unpack
 
     from settled.api.guard import Guard
@@ -167,11 +164,11 @@ def is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def by_model(bound: BoundCall[T], step: str | None) -> BoundCall[T]:
-    """Return the call as one that a model asks for; siblings share the part of the step before its last slash."""
+def by_model(tool: Tool[Any, T], arguments: Mapping[str, Any], step: str | None) -> BoundCall[T]:
+    """Return the call that a model asks for; siblings share the part of the step before its last slash."""
     message = step.rpartition("/")[0] if step else ""
     place = f"{message}\x1f{step}" if message else ""
-    return changed(bound, options=replace(bound.options, step=step, by_model=True, message=message, sibling=place))
+    return BoundCall(tool, (), arguments, CallOptions(step=step, by_model=True, message=message, sibling=place))
 
 
 @overload

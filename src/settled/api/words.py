@@ -35,6 +35,7 @@ _REJECTED = {
     "tool is not called again",
     "unsettled_before": "nothing was done: it cannot be undone, and the calls listed here, made before it, are unknown "
     "or under way",
+    "paused": "the tool is paused by those who look after it; nothing was tried",
     "rolled_back": "this run was rolled back; nothing was tried",
 }
 _NEXT: dict[str, Next] = {
@@ -54,6 +55,7 @@ _NEXT_REJECTED: dict[str, Next] = {
     "untold_before": "ask_again",
     "unknown_before": "ask_human",
     "unsettled_before": "wait",
+    "paused": "wait",
 }
 
 
@@ -63,6 +65,7 @@ def message(answer: Answer) -> str:
     text = text or _MESSAGES[answer.status]
     said = answer.fault.message if answer.fault and answer.status in ("failed", "not_done") else ""
     said = answer.reason if answer.status == "refused" else said
+    said = answer.note if answer.reason == "paused" else said
     code = answer.fault.code if answer.fault and answer.status in ("failed", "not_done", "unknown") else ""
     head, mark, tail = text.partition(":") if answer.status == "unknown" else (text, "", "")
     return head + (f" ({code})" if code else "") + mark + tail + (f": {said}" if said else "")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from settled import host
 from settled.api import care
+from settled.api.ledgers import acompare_due
 from settled.api.queue import pages
 from settled.api.sagas import CarriedOn, acarry_on
 from settled.core import rules
@@ -46,6 +47,8 @@ class Round:
     settled: Reconciled = field(default_factory=care.Reconciled)
     undone: CarriedOn = field(default_factory=CarriedOn)
     pruned: int = 0
+    findings: int = 0
+    """New findings of comparisons with the tools' ledgers."""
     trouble: str = ""
     """Why the journal could not be used; what was done before stays done."""
 
@@ -60,7 +63,8 @@ class Round:
         names = ("orphans", "happened", "did_not_happen", "left", "probes_failed")
         total = replace(ours, **{name: getattr(ours, name) + getattr(theirs, name) for name in names})
         undone = self.undone.sum(other.undone)
-        return Round(total, undone, self.pruned + other.pruned, other.trouble)
+        findings = self.findings + other.findings
+        return Round(total, undone, self.pruned + other.pruned, findings, other.trouble)
 
 
 class Worker:
@@ -76,14 +80,24 @@ class Worker:
         every: seconds between rounds.
         together: calls that are asked about at the same time.
         prune: whether to erase what is past its retention.
+        ledger_every: seconds between comparisons with a tool's ledger, by whichever worker; ``None``: none.
 
     Raises:
         DeclarationError: a number that cannot work.
     """
 
-    def __init__(self, guard: Guard, *, every: float = 5.0, together: int = 8, prune: bool = True) -> None:
-        if not (every > 0 and together > 0):
-            raise DeclarationError("every= and together= must be above 0")
+    def __init__(
+        self,
+        guard: Guard,
+        *,
+        every: float = 5.0,
+        together: int = 8,
+        prune: bool = True,
+        ledger_every: float | None = 3600.0,
+    ) -> None:
+        if not (every > 0 and together > 0 and (ledger_every is None or ledger_every > 0)):
+            raise DeclarationError("every=, together= and ledger_every= must be above 0")
+        self._ledger_every = ledger_every
         self.guard, self.every, self._together, self._prunes = guard, every, together, prune
         self._stopping = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -131,6 +145,8 @@ class Worker:
         await self._settle()
         if not self._stopping.is_set():
             self._done = replace(self._done, undone=await acarry_on(self.guard, wait=PROBE_LIMIT))
+        if self._ledger_every is not None and not self._stopping.is_set():
+            await self._compare(self._ledger_every)
         if self._prunes and not self._stopping.is_set():
             pruned = await asyncio.to_thread(prune, self.guard.journal, limit=1000)
             self._done = replace(self._done, pruned=pruned.total)
@@ -157,6 +173,19 @@ class Worker:
         """Return calls whose process is seen dead from here: their lease need not be waited out."""
         at_work = pages(self.guard.journal, CallQuery(states=(State.PROCESSING,), tenant=self.guard.tenant))
         return [call for call in at_work if host.alive(call.owner) is False]
+
+    # --- ledgers ---
+
+    async def _compare(self, every: float) -> None:
+        for compared in await acompare_due(self.guard, every):
+            settled, counted = (
+                self._done.settled,
+                {"happened": compared.happened, "did_not_happen": compared.did_not_happen},
+            )
+            more = {name: getattr(settled, name) + number for name, number in counted.items()}
+            self._done = replace(
+                self._done, settled=replace(settled, **more), findings=self._done.findings + compared.new
+            )
 
     # --- calls in doubt ---
 

@@ -12,14 +12,17 @@ from typer.main import get_command
 
 import settled
 from settled.cli import output
+from settled.cli.alerts import alerts
 from settled.cli.breakers import breakers
 from settled.cli.calls import calls
 from settled.cli.demo import demo
 from settled.cli.exits import MEANING, Exit, Problem
 from settled.cli.journal import journal
 from settled.cli.queue import queue
+from settled.cli.reconciling import reconcile
 from settled.cli.runs import runs
-from settled.cli.status import reconcile, status
+from settled.cli.status import status
+from settled.cli.tools import tools
 from settled.cli.worker import worker
 from settled.errors import JournalError
 
@@ -59,7 +62,9 @@ app.add_typer(queue)
 app.add_typer(runs)
 app.command("reconcile")(reconcile)
 app.command("worker")(worker)
+app.add_typer(tools)
 app.add_typer(breakers)
+app.add_typer(alerts)
 app.add_typer(journal)
 app.command("demo")(demo)
 

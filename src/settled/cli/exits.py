@@ -1,6 +1,10 @@
 """How the command line ends: one table of exit codes, and the error that carries one."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
+
+from settled.errors import DeclarationError
 
 
 class Exit(IntEnum):
@@ -29,6 +33,15 @@ MEANING = {
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
     Exit.PIPE: "whoever read the output went away",
 }
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Within this, what the library refuses ends the command as refused."""
+    try:
+        yield
+    except DeclarationError as error:
+        raise Problem(Exit.REFUSED, str(error)) from error
 
 
 class Problem(Exception):  # noqa: N818 - it ends the command; whose fault it is, the text tells

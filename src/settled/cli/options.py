@@ -24,4 +24,7 @@ AppOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Operation = Annotated[str, typer.Argument(metavar="OP", help="The call's operation id, or its key.")]
 FailOption = Annotated[bool, typer.Option("--fail", help="End with exit code 1 if a call waits for a person.")]
+ByOption = Annotated[
+    str | None, typer.Option("--by", metavar="NAME", help="Who decides.", show_default="your user name")
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]

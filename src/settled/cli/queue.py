@@ -4,24 +4,25 @@ import asyncio
 import getpass
 import sys
 from contextlib import redirect_stdout
-from enum import StrEnum
-from typing import Annotated, Any, Literal
+from dataclasses import asdict
+from typing import Annotated, Any
 
 import typer
 
-from settled.api import explain, facts
+from settled.api import explain, facts, findings
 from settled.api.deciding import decide
-from settled.api.queue import aprobe, waiting
+from settled.api.findings import open_findings
+from settled.api.queue import aprobe, claims, look_at, look_away, under_way, waiting
 from settled.cli import output, show, verdicts
-from settled.cli.confirming import confirm
-from settled.cli.exits import Exit, Problem
-from settled.cli.options import AppOption, FailOption, JournalOption, JsonOption, Operation, YesOption
+from settled.cli.exits import Exit, refusals
+from settled.cli.options import AppOption, ByOption, FailOption, JournalOption, JsonOption, Operation
+from settled.cli.resolving import resolve
 from settled.cli.target import Given, Target, opened
-from settled.cli.words import age, moment
+from settled.cli.words import age, moment, plural, seconds_of
 from settled.core.call import Call
+from settled.core.findings import Finding
 from settled.core.model import Moment
 from settled.core.states import State
-from settled.errors import DeclarationError
 
 queue = typer.Typer(
     name="queue",
@@ -38,22 +39,6 @@ _SAID = {
 }
 
 
-class VerdictName(StrEnum):
-    """A verdict as it is typed."""
-
-    HAPPENED = "happened"
-    DID_NOT_HAPPEN = "did-not-happen"
-    HOLD = "hold"
-    UNDONE = "undone"
-
-
-class ThenName(StrEnum):
-    """What follows when it did not happen."""
-
-    RERUN = "rerun"
-    FAIL = "fail"
-
-
 @queue.command("list")
 def list_queue(
     *,
@@ -66,34 +51,52 @@ def list_queue(
     """List what waits for a person, oldest first.
 
     Calls of unknown outcome, calls whose process was lost (orphans), calls whose record is disputed, steps of a run
-    that could not be undone, and calls that need a person's leave. A tool without a declared effect is marked with a
-    star.
+    that could not be undone, calls that need a person's leave, and what a comparison with a tool's ledger has found. A
+    tool without a declared effect is marked with a star.
     """
     with opened(Given(journal, app)) as target:
         found, now = waiting(target.journal), target.journal.now()
-        document = {"total": len(found), "calls": [facts.of_call(call, now) for call in found[:limit]]}
-        output.emit(as_json, document, lambda: _show_list(target, found, limit, now))
-    if fail and found:
+        looking, apart = claims(target.journal), under_way(target.journal)
+        rows = [facts.of_call(call, now) | facts.of_claim(looking.get(call.operation_id)) for call in found[:limit]]
+        noted = open_findings(target.journal)
+        document = {"total": len(found) + len(noted), "calls": rows, "under_way": asdict(apart)}
+        document |= {"findings": [facts.of_finding(finding) for finding in noted]}
+        output.emit(as_json, document, lambda: _show_list(target, found, noted, limit, looking))
+        show.tell_under_way(target, apart, as_json=as_json)
+    if fail and (found or noted):
         raise typer.Exit(Exit.ATTENTION)
 
 
-def _show_list(target: Target, found: list[Call], limit: int, now: Moment) -> None:
-    if not found:
+def _show_list(
+    target: Target, found: list[Call], noted: list[Finding], limit: int, looking: dict[str, dict[str, Any]]
+) -> None:
+    now = target.journal.now()
+    if not found and not noted:
         output.tell("nothing waits for a person")
         return
-    output.table(("OP", "SINCE", "WHAT", "TOOL", "WHY"), [_row(call, now) for call in found[:limit]])
+    rows = [_row(call, now, looking) for call in found[:limit]]
+    rows += [_row_of(finding, now) for finding in noted[: limit - len(rows)]]
+    output.table(("OP", "SINCE", "WHAT", "TOOL", "WHY"), rows)
     if any(not call.terms.declared for call in found[:limit]):
         output.tell("* no effect is declared for this tool, so it is treated as a write")
-    if len(found) > limit:
-        output.tell(f"{len(found) - limit} more wait: --limit {len(found)}")
-    output.tell(f"to look at one: settled queue show {found[0].operation_id}{target.given.options()}")
+    total = len(found) + len(noted)
+    if total > limit:
+        output.tell(f"{total - limit} more wait: --limit {total}")
+    output.tell(f"to look at one: settled queue show {rows[0][0]}{target.given.options()}")
 
 
-def _row(call: Call, now: Moment) -> tuple[str, ...]:
+def _row_of(finding: Finding, now: Moment) -> tuple[str, ...]:
+    since = age(finding.found, now.wall).removesuffix(" ago")
+    return finding.finding_id, since, finding.kind, finding.tool, findings.words(finding)
+
+
+def _row(call: Call, now: Moment, looking: dict[str, dict[str, Any]]) -> tuple[str, ...]:
     star = "" if call.terms.declared else " *"
     what = "held" if call.held else explain.waiting(call, now) or ""
     since = age(call.created.wall, now.wall).removesuffix(" ago")
-    return call.operation_id, since, what, f"{call.tool}{star}", explain.brief(call, now)
+    claim = looking.get(call.operation_id)
+    looks = f"; {claim['by']} looks at it" if claim else ""
+    return call.operation_id, since, what, f"{call.tool}{star}", explain.brief(call, now) + looks
 
 
 @queue.command("show")
@@ -106,8 +109,12 @@ def show_waiting(
     commands to type next.
     """
     with opened(Given(journal, app)) as target:
+        if op.startswith(findings.MARK):
+            show.finding(target, op, as_json=as_json)
+            return
         call = target.call(op)
-        document = show.document(target, call) | {"next": verdicts.commands(target, call)}
+        claim = claims(target.journal).get(call.operation_id)
+        document = show.document(target, call) | facts.of_claim(claim) | {"next": verdicts.commands(target, call)}
         output.emit(as_json, document, lambda: _show(target, call, document))
 
 
@@ -116,7 +123,15 @@ def _show(target: Target, call: Call, document: dict[str, Any]) -> None:
     now = target.journal.now()
     if explain.waiting(call, now) is None:
         output.tell("this call waits for nobody")
+        show.tell_of_owner(target, call)
         return
+    if call.leave is not None and call.state is State.AWAITING_APPROVAL:
+        output.title("Leave")
+        output.facts(_leave(call, now))
+    if document["looked_at"]:
+        output.title("Looked at")
+        looked = document["looked_at"]
+        output.facts([("by", looked["by"]), ("until", looked["until"])])
     if call.state in (State.UNKNOWN, State.PROCESSING):
         output.title("Proof")
         output.facts(_proof(call, now))
@@ -137,6 +152,68 @@ def _proof(call: Call, now: Moment) -> list[tuple[str, str]]:
     ]
 
 
+def _leave(call: Call, now: Moment) -> list[tuple[str, str]]:
+    leave = call.leave
+    if leave is None:
+        return []
+    return [
+        ("why", leave.why),
+        ("needed", plural(leave.persons, "person")),
+        ("agreed", ", ".join(leave.by) or "nobody so far"),
+        ("until", moment(leave.until, now.wall)),
+    ]
+
+
+@queue.command("claim")
+def claim_call(
+    op: Operation,
+    *,
+    seconds: Annotated[
+        float, typer.Option("--for", parser=seconds_of, metavar="TIME", help="How long: 90, 30m, 2h.")
+    ] = "30m",  # type: ignore[assignment]  # read by the parser, as what is typed
+    take_over: Annotated[bool, typer.Option("--take-over", help="Also from somebody else who looks at it.")] = False,
+    by: ByOption = None,
+    journal: JournalOption = None,
+    app: AppOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say that you look at a call: nobody else decides on it meanwhile.
+
+    Your decision is taken only while the call stands as it stood when you claimed it.
+    """
+    with opened(Given(journal, app)) as target:
+        call, who = target.call(op), getpass.getuser() if by is None else by
+        with refusals():
+            claim = look_at(target.guard, call.operation_id, by=who, seconds=seconds, take_over=take_over)
+        document = {"operation_id": call.operation_id} | facts.of_claim(claim)
+        until = moment(claim["until"], target.journal.now().wall)
+        output.emit(
+            as_json, document, lambda: output.say(f"{call.operation_id}: {claim['by']} looks at it until {until}")
+        )
+
+
+@queue.command("release")
+def release_call(
+    op: Operation,
+    *,
+    by: ByOption = None,
+    journal: JournalOption = None,
+    app: AppOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let go of a call that you have claimed."""
+    with opened(Given(journal, app)) as target:
+        call, who = target.call(op), getpass.getuser() if by is None else by
+        with refusals():
+            was = look_away(target.guard, call.operation_id, by=who)
+        words = "nobody looks at it now" if was else "nobody was looking at it"
+        output.emit(
+            as_json,
+            {"operation_id": call.operation_id, "released": was},
+            lambda: output.say(f"{call.operation_id}: {words}"),
+        )
+
+
 @queue.command("probe")
 def probe_call(
     op: Operation,
@@ -154,11 +231,8 @@ def probe_call(
     """
     with opened(Given(journal, app), tools="a probe is declared with its tool") as target:
         call = target.call(op)
-        try:
-            with redirect_stdout(sys.stderr):
-                probing = asyncio.run(aprobe(target.guard, call.operation_id, wait=wait))
-        except DeclarationError as error:
-            raise Problem(Exit.REFUSED, str(error)) from error
+        with refusals(), redirect_stdout(sys.stderr):
+            probing = asyncio.run(aprobe(target.guard, call.operation_id, wait=wait))
         document = {"said": probing.said, "words": probing.words} | show.document(target, probing.call)
         output.emit(as_json, document, lambda: _show_probing(target, probing.call, probing.said, probing.words))
     if probing.call.state is State.UNKNOWN:
@@ -179,7 +253,7 @@ def approve_call(
     op: Operation,
     *,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why. It goes on record.")] = "",
-    by: Annotated[str | None, typer.Option(metavar="NAME", help="Who decides.", show_default="your user name")] = None,
+    by: ByOption = None,
     journal: JournalOption = None,
     app: AppOption = None,
     as_json: JsonOption = False,
@@ -196,7 +270,7 @@ def refuse_call(
     op: Operation,
     *,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why. It goes on record, and the program is told.")],
-    by: Annotated[str | None, typer.Option(metavar="NAME", help="Who decides.", show_default="your user name")] = None,
+    by: ByOption = None,
     journal: JournalOption = None,
     app: AppOption = None,
     as_json: JsonOption = False,
@@ -208,64 +282,12 @@ def refuse_call(
 def _decide(given: Given, op: str, *, give: bool, by: str | None, reason: str, as_json: bool) -> None:
     with opened(given) as target:
         call = target.call(op)
-        try:
-            decide(
-                target.guard,
-                call.operation_id,
-                give=give,
-                by=getpass.getuser() if by is None else by,
-                reason=reason,
-                any_tenant=True,
-            )
-        except DeclarationError as error:
-            raise Problem(Exit.REFUSED, str(error)) from error
+        who = getpass.getuser() if by is None else by
+        with refusals():
+            decide(target.guard, call.operation_id, give=give, by=who, reason=reason, any_tenant=True)
         after, now = target.call(call.operation_id), target.journal.now()
         words = verdicts.leave_words(after)
         output.emit(as_json, facts.of_call(after, now), lambda: output.say(f"{after.operation_id}: {words}"))
 
 
-@queue.command("resolve")
-def resolve_call(
-    op: Operation,
-    verdict: Annotated[VerdictName, typer.Argument(help="What a person has found out.")],
-    *,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="How you know. It goes on record.")],
-    by: Annotated[str | None, typer.Option(metavar="NAME", help="Who decides.", show_default="your user name")] = None,
-    result: Annotated[str | None, typer.Option(metavar="JSON", help="With happened: what the call returned.")] = None,
-    then: Annotated[
-        ThenName | None,
-        typer.Option(help="With did-not-happen: may it run again, or has it failed?", show_default="fail"),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="With did-not-happen: on your word, although it could still take effect.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of the call.")] = False,
-    yes: YesOption = False,
-    journal: JournalOption = None,
-    app: AppOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Give a person's verdict on a call.
-
-    On a settled call that is disputed, hold takes it off the queue: seen. On a step of a run that could not be undone,
-    undone says that somebody did it by hand, and hold leaves its effect as it is. --app checks the result against the
-    tool's declared type, and is needed where the journal is encrypted.
-    """
-    verdicts.check_options(verdict.value, reason=reason, result=result, then=then, force=force)
-    with opened(Given(journal, app)) as target:
-        call = target.call(op)
-        given = verdicts.read_result(target, call, result)
-        kind: Any = verdict.value.replace("-", "_")
-        follows: Literal["rerun", "fail"] = "rerun" if then is ThenName.RERUN else "fail"
-        decision = verdicts.Decision(kind, getpass.getuser() if by is None else by, reason, follows, given, force=force)
-        if force and not dry_run:
-            confirm(
-                f"{call.operation_id} could still take effect after it is settled as not done on your word", yes=yes
-            )
-        after = verdicts.try_out(target, call, decision) if dry_run else verdicts.give(target, call, decision)
-        now = target.journal.now()
-        document = {"dry_run": dry_run} | facts.of_call(after, now)
-        would = "would be" if dry_run else "is now"
-        output.emit(
-            as_json, document, lambda: output.say(f"{after.operation_id} {would} {verdicts.standing(after, now)}")
-        )
+queue.command("resolve")(resolve)

@@ -3,15 +3,18 @@
 import json
 from typing import Any
 
-from settled.api import explain, facts
-from settled.api.queue import living
+from settled.api import explain, facts, findings
+from settled.api.queue import UnderWay, living
 from settled.cli import output
+from settled.cli.exits import Exit, Problem
 from settled.cli.target import Target
-from settled.cli.words import local, moment
+from settled.cli.words import local, moment, plural
 from settled.core.call import Call
 from settled.core.drafts import LookAtDraft
+from settled.core.findings import Finding
 from settled.core.model import Attempt, Exchange
 from settled.core.parts import LookAtItems
+from settled.core.states import State
 
 Document = dict[str, Any]
 
@@ -25,6 +28,7 @@ def document(target: Target, call: Call) -> Document:
         **facts.of_call(call, now),
         "arguments": arguments,
         "arguments_note": hidden,
+        "leave": facts.of_leave(call),
         "result": result,
         "result_note": note,
         "draft": _draft(target, call),
@@ -110,6 +114,66 @@ def _exchange(each: Exchange) -> str:
     end = f"answered {each.status}" if each.status is not None else str(each.phase).replace("_", " ")
     words = [f"{each.method} {each.target}: {end}", each.error, each.body]
     return ", ".join(word for word in words if word)
+
+
+def finding(target: Target, finding_id: str, *, as_json: bool) -> None:
+    """Show what a comparison with a tool's ledger has found, and what to type next."""
+    found = {each.finding_id: each for each in findings.all_findings(target.journal)}
+    it = found.get(finding_id)
+    if it is None:
+        raise Problem(Exit.NOT_FOUND, f"no finding in {target.journal.url} has the id {finding_id!r}")
+    options = target.given.options()
+    further = [("it is seen, and out of the queue", f"settled queue resolve {finding_id} hold --reason '...'{options}")]
+    if it.operation_id:
+        further.insert(0, ("look at the call", f"settled calls show {it.operation_id}{options}"))
+    shown = [{"meaning": meaning, "command": command} for meaning, command in further if it.state == "open"]
+    output.emit(as_json, facts.of_finding(it) | {"next": shown}, lambda: _show_finding(target, it, shown))
+
+
+def _show_finding(target: Target, it: Finding, further: list[dict[str, str]]) -> None:
+    now = target.journal.now().wall
+    state = f"{it.state} by {it.by}: {it.reason}" if it.by else it.state
+    output.facts(
+        [
+            ("finding", it.finding_id),
+            ("kind", it.kind),
+            ("tool", it.tool),
+            ("what", findings.words(it)),
+            ("key", it.key),
+            ("effect", it.ref),
+            ("at", moment(it.at, now)),
+            ("found", moment(it.found, now)),
+            ("state", state),
+        ]
+    )
+    if further:
+        output.title("What now")
+    for each in further:
+        output.say(f"{output.INDENT}# {each['meaning']}")
+        output.say(f"{output.INDENT}{each['command']}")
+
+
+def tell_under_way(target: Target, found: UnderWay, *, as_json: bool) -> None:
+    """Say that there are calls at work that may soon stand in the queue, and what brings them there."""
+    if as_json or not (found.dead or found.unseen):
+        return
+    app = "" if target.given.app else " --app MODULE:GUARD"
+    if found.dead:
+        output.tell(f"{plural(found.dead, 'call')} under way of a process that is dead: to take in what it left:")
+        output.tell(f"{output.INDENT}settled reconcile{app}{target.given.options()}")
+    if found.unseen:
+        output.tell(
+            f"{plural(found.unseen, 'call')} under way of a process that cannot be seen from here: a reconciliation "
+            "takes them in once their lease is over; to look at them:"
+        )
+        output.tell(f"{output.INDENT}settled calls list --state processing{target.given.options()}")
+
+
+def tell_of_owner(target: Target, call: Call) -> None:
+    """Say of a call at work that its process is dead, or cannot be seen."""
+    seen = living(call).get(len(call.attempts)) if call.state is State.PROCESSING else True
+    if seen is not True:
+        tell_under_way(target, UnderWay(dead=seen is False, unseen=seen is None), as_json=False)
 
 
 def pretty(value: Any) -> str:

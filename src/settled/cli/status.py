@@ -1,16 +1,14 @@
-"""``settled status`` and ``settled reconcile``: how things stand, and settling what can be settled."""
+"""``settled status``: how things stand."""
 
-import asyncio
-import sys
-from contextlib import redirect_stdout
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from settled.api import explain, facts
-from settled.api.queue import waiting
-from settled.cli import output
+from settled.api import explain, facts, pausing
+from settled.api.findings import open_findings
+from settled.api.queue import UnderWay, under_way, waiting
+from settled.cli import output, show
 from settled.cli.exits import Exit
 from settled.cli.options import AppOption, FailOption, JournalOption, JsonOption
 from settled.cli.target import Given, Target, opened
@@ -19,6 +17,7 @@ from settled.core.call import Call
 from settled.core.model import Moment
 
 _ALERTS = 10_000
+KINDS = ("unknown", "orphan", "disputed", "undo", "approval")
 
 
 def status(
@@ -30,14 +29,16 @@ def status(
     """
     with opened(Given(journal, app)) as target:
         found, now = waiting(target.journal), target.journal.now()
+        noted = open_findings(target.journal)
         document = _document(target, found, now)
         output.emit(as_json, document, lambda: _show(target, found, document, now))
-    if fail and found:
+        show.tell_under_way(target, UnderWay(**document["under_way"]), as_json=as_json)
+    if fail and (found or noted):
         raise typer.Exit(Exit.ATTENTION)
 
 
 def _document(target: Target, found: list[Call], now: Moment) -> dict[str, Any]:
-    kinds = [explain.waiting(call, now) for call in found]
+    kinds: list[str | None] = [explain.waiting(call, now) for call in found]
     journal = target.journal
     breakers = [facts.of_breaker(name, snapshot) for name, snapshot in journal.breakers().items()]
     return {
@@ -46,62 +47,33 @@ def _document(target: Target, found: list[Call], now: Moment) -> dict[str, Any]:
         "calls": {str(state): count for state, count in sorted(journal.count().items())},
         "queue": {
             "total": len(found),
-            **{kind: kinds.count(kind) for kind in ("unknown", "orphan", "disputed")},
+            **{kind: kinds.count(kind) for kind in KINDS},
             "undeclared": sum(not call.terms.declared for call in found),
             "held": sum(call.held for call in found),
             "oldest": facts.when(found[0].created.wall) if found else None,
         },
+        "findings": len(open_findings(journal)),
+        "under_way": asdict(under_way(journal)),
         "alerts_undelivered": len(journal.alerts(_ALERTS)),
+        "tools_paused": sorted(pausing.paused(journal)),
         "breakers_open": [breaker["name"] for breaker in breakers if breaker["state"] != "closed"],
     }
 
 
 def _show(target: Target, found: list[Call], document: dict[str, Any], now: Moment) -> None:
     waits = document["queue"]
-    parts = [f"{waits[kind]} {kind}" for kind in ("unknown", "orphan", "disputed", "undeclared", "held") if waits[kind]]
+    parts = [f"{waits[kind]} {kind}" for kind in (*KINDS, "undeclared", "held") if waits[kind]]
     output.facts(
         [
             ("journal", f"{document['journal']} ({document['journal_id']})"),
             ("calls", ", ".join(f"{count} {state}" for state, count in document["calls"].items()) or "none"),
             ("queue", f"{waits['total']} ({', '.join(parts)})" if found else "empty"),
+            ("ledger findings", str(document["findings"] or "")),
             ("oldest", moment(found[0].created.wall, now.wall) if found else ""),
             ("alerts", f"{document['alerts_undelivered']} not delivered" if document["alerts_undelivered"] else ""),
+            ("tools paused", ", ".join(document["tools_paused"])),
             ("breakers open", ", ".join(document["breakers_open"])),
         ]
     )
-    if found:
+    if found or document["findings"]:
         output.tell(f"to look at the queue: settled queue list{target.given.options()}")
-
-
-def reconcile(
-    *,
-    limit: Annotated[int, typer.Option(min=1, help="Look at no more calls than this.")] = 1000,
-    fail: FailOption = False,
-    journal: JournalOption = None,
-    app: AppOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Settle what can be settled.
-
-    Takes in calls of lost processes, and asks the tools' probes about unknown ones; makes no attempt. Needs --app.
-    """
-    with opened(Given(journal, app), tools="probes are declared with their tools") as target:
-        with redirect_stdout(sys.stderr), output.progress("reconciling", as_json=as_json) as progress:
-            done = asyncio.run(target.guard.areconcile(limit=limit, progress=progress))
-        left = len(waiting(target.journal))
-        document = {**asdict(done), "waiting": left}
-        output.emit(as_json, document, lambda: _show_reconciled(document))
-    if fail and left:
-        raise typer.Exit(Exit.ATTENTION)
-
-
-def _show_reconciled(document: dict[str, Any]) -> None:
-    names = {
-        "orphans": "taken from lost processes",
-        "happened": "settled: happened",
-        "did_not_happen": "settled: did not happen",
-        "left": "looked at, still unknown",
-        "probes_failed": "of these, probes that failed",
-        "waiting": "waiting for a person",
-    }
-    output.facts([(words, str(document[name])) for name, words in names.items()])

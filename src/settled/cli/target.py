@@ -14,7 +14,7 @@ from settled.api.queue import find
 from settled.cli.exits import Exit, Problem
 from settled.cli.loading import load_guard
 from settled.core.call import Call
-from settled.errors import DeclarationError
+from settled.errors import DeclarationError, MissingExtra
 from settled.ports import Journal
 
 APP_VARIABLE = "SETTLED_APP"
@@ -106,6 +106,8 @@ def _bare_guard(url: str | None) -> Guard:
         )
     try:
         return Guard(url, must_exist=True)
+    except MissingExtra as error:
+        raise Problem(Exit.LOADING, str(error)) from error
     except DeclarationError as error:
         raise Problem(Exit.USAGE, str(error)) from error
 

@@ -3,18 +3,17 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from settled.api import care, explain, secrets
-from settled.api.queue import rehearse
+from settled.api import care, explain
+from settled.api.deciding_many import Ruling, rehearsed
 from settled.api.schema import BadArguments
 from settled.api.vault import SEALED
-from settled.cli.exits import Exit, Problem
+from settled.cli.exits import Exit, Problem, refusals
 from settled.cli.target import Target
 from settled.core.call import Call
 from settled.core.model import Moment
 from settled.core.runs import run_of
-from settled.core.settling import Refused, Resolve, Verdict
+from settled.core.settling import Verdict
 from settled.core.states import State
-from settled.errors import DeclarationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +54,16 @@ def read_result(target: Target, call: Call, text: str | None) -> Any:
 
 def try_out(target: Target, call: Call, decision: Decision) -> Call:
     """Return how the call would stand, by the journal's own rules, without changing it."""
-    by, reason = secrets.clean(decision.by.strip()), secrets.clean(decision.reason)
-    verdict = Resolve(call.operation_id, decision.verdict, by, reason, decision.then, force=decision.force)
-    after = rehearse(call, verdict, target.journal.now())
-    if isinstance(after, Refused):
+    ruling = Ruling(decision.verdict, decision.by, decision.reason, decision.then, force=decision.force)
+    after = rehearsed(target.guard, call, ruling)
+    if after.why:
         raise Problem(Exit.REFUSED, f"{call.operation_id}: {after.why}")
-    return after
+    return after.call
 
 
 def give(target: Target, call: Call, decision: Decision) -> Call:
     """Give the verdict; return how the call stands then."""
-    try:
+    with refusals():
         care.resolve(
             target.guard,
             call.operation_id,
@@ -77,8 +75,6 @@ def give(target: Target, call: Call, decision: Decision) -> Call:
             force=decision.force,
             any_tenant=True,
         )
-    except DeclarationError as error:
-        raise Problem(Exit.REFUSED, str(error)) from error
     return target.call(call.operation_id)
 
 
@@ -113,6 +109,10 @@ def commands(target: Target, call: Call) -> list[dict[str, str]]:
     if explain.waiting(call, now) == "approval":
         found.append(("give leave, for this call as it stands, once", f"settled queue approve {call.operation_id}"))
         found.append(("it is never made", f"settled queue refuse {call.operation_id} --reason '...'"))
+    if explain.waiting(call, now):
+        found.append(
+            ("say that you look at it, so that nobody else decides", f"settled queue claim {call.operation_id}")
+        )
     run = run_of(call.scope)
     if explain.waiting(call, now) == "undo" and run is not None and call.reason not in FOR_GOOD:
         app = "" if target.given.app else " --app MODULE:GUARD"

@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+_LONGEST = 1e10
+"""Seconds: three centuries."""
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
 
 
@@ -26,6 +28,18 @@ def age(wall: float, now: float) -> str:
 def moment(wall: float | None, now: float) -> str:
     """Return a time with its age; a dash for none."""
     return "-" if wall is None else f"{local(wall)} ({age(wall, now)})"
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of ``90``, ``90s``, ``30m``, ``2h``, ``3d``. Raises ``ValueError``."""
+    number, unit = (text[:-1], text[-1]) if text[-1:].isalpha() else (text, "s")
+    try:
+        seconds = float(number) * {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[unit]
+    except (KeyError, ValueError):
+        raise ValueError(f"{text!r} is no time: write 90, 30m, 2h or 3d") from None
+    if not 0 <= seconds < _LONGEST:
+        raise ValueError(f"{text!r} is no length of time")
+    return seconds
 
 
 def printable(text: str, *, lines: bool = False) -> str:

@@ -25,6 +25,12 @@ def worker(
     *,
     every: Annotated[float, typer.Option(min=0.01, metavar="SECONDS", help="Seconds between rounds.")] = 5.0,
     together: Annotated[int, typer.Option(min=1, help="Ask about so many calls at the same time.")] = 8,
+    ledger_every: Annotated[
+        float,
+        typer.Option(
+            min=0, metavar="SECONDS", help="Seconds between comparisons with a tool's ledger, by any worker; 0: none."
+        ),
+    ] = 3600.0,
     no_prune: Annotated[bool, typer.Option("--no-prune", help="Erase nothing that is past its retention.")] = False,
     once: Annotated[bool, typer.Option("--once", help="Make one round, and end.")] = False,
     fail: FailOption = False,
@@ -37,14 +43,16 @@ def worker(
 ) -> None:
     """Settle what lost processes leave behind, until told to stop.
 
-    Takes in their calls, asks the tools' probes about unknown ones, goes on with undoing runs, erases what is past its
-    retention, seals the log and delivers alerts; begins no call of a run. Any number of workers may run on one journal:
-    each call, and each run, is looked after by one of them at a time. SIGTERM and Ctrl-C end it once what is under way
-    is done; a second one ends it at once.
+    Takes in their calls, asks the tools' probes about unknown ones, goes on with undoing runs, compares the tools'
+    ledgers with the journal, erases what is past its retention, seals the log and delivers alerts; begins no call of a
+    run. Any number of workers may run on one journal: each call, run and ledger is looked after by one of them at a
+    time. SIGTERM and Ctrl-C end it once what is under way is done; a second one ends it at once.
     Needs --app.
     """
     with opened(Given(journal, app), tools="probes are declared with their tools") as target:
-        work = Worker(target.guard, every=every, together=together, prune=not no_prune)
+        work = Worker(
+            target.guard, every=every, together=together, prune=not no_prune, ledger_every=ledger_every or None
+        )
         data, told = sys.stdout, list[str]()
         with redirect_stdout(sys.stderr):  # what probes print is talk
             total = asyncio.run(_working(work, told, data, once=once, as_json=as_json))
@@ -79,7 +87,8 @@ async def _working(work: Worker, told: list[str], data: TextIO, *, once: bool, a
 
 def _document(done: Round, **more: Any) -> dict[str, Any]:
     undone = {"runs_undone": done.undone.compensated, "runs_partly_undone": done.undone.partly}
-    found = {**asdict(done.settled), **undone, "pruned": done.pruned, **more}
+    settled = {name: number for name, number in asdict(done.settled).items() if name != "ledgers"}
+    found = {**settled, **undone, "pruned": done.pruned, "findings": done.findings, **more}
     return {**found, "trouble": done.trouble} if done.trouble else found
 
 
@@ -107,6 +116,7 @@ _NAMES = {
     "runs_undone": "runs undone",
     "runs_partly_undone": "runs undone in part",
     "pruned": "past retention, erased",
+    "findings": "found by a ledger, new in the queue",
 }
 
 

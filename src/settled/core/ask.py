@@ -125,6 +125,13 @@ class Suspect(Struct, frozen=True):
     calls: tuple[Call, ...]
 
 
+class Paused(Struct, frozen=True):
+    """Somebody has paused this tool: nothing of it begins."""
+
+    by: str
+    reason: str
+
+
 class Superseded(Struct, frozen=True):
     """A later entry works on this run, or it is rolled back; this one may start nothing more."""
 
@@ -152,4 +159,5 @@ ClaimReply = (
     | Suspect
     | Superseded
     | BudgetSpent
+    | Paused
 )

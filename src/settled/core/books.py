@@ -172,6 +172,18 @@ class Books(Protocol):
     def alert(self, call: Call, kind: str) -> None:
         """Put an alert into the outbox, in the same commit."""
 
+    def alert_of(self, kind: str, subject: str, at: float) -> None:
+        """Put an alert that is about no call into the outbox, in the same commit; ``at``: seconds since 1970."""
+
+    def note(self, kind: str, name: str) -> str | None:
+        """Return what was noted of this kind under a name (see ``core/notes.py``)."""
+
+    def notes(self, kind: str) -> Mapping[str, str]:
+        """Return all that was noted of this kind, by name."""
+
+    def put_note(self, kind: str, name: str, text: str | None) -> None:
+        """Note a text under a name; ``None``: nothing any more."""
+
 
 class Transition(Protocol[R_co]):
     """One atomic change of the journal, safe to repeat when its answer was lost."""

@@ -16,7 +16,7 @@ from settled.core.model import FaultClass
 from settled.core.threshold import BreakerPolicy, wilson_lower
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from settled.core.model import Fault
 
@@ -327,14 +327,27 @@ def tickets_if_closed(breakers: Sequence[Breaker]) -> Tickets | None:
     Generations are read before states. So a breaker that trips meanwhile has either been seen open, or given a ticket
     of the generation before, whose result changes nothing: as if the call had been admitted just before.
     """
+    if len(breakers) == 1:  # as most are
+        (only,) = breakers
+        ticket = only.generation
+        return (ticket,) if only._state is _CLOSED else None  # noqa: SLF001 - of this very module
+    tickets = tuple([breaker.generation for breaker in breakers])
+    return tickets if all(breaker._state is _CLOSED for breaker in breakers) else None  # noqa: SLF001 - as above
+
+
+def record(
+    breakers: Sequence[Breaker], tickets: Tickets, verdict: Verdict, now: float, draw: Callable[[], float]
+) -> Sequence[tuple[Breaker, State]]:
+    """Tell breakers how a call has ended that ``admit`` let through; return those that have changed, and their states.
+
+    ``draw`` gives a number as ``Breaker.record`` takes it; only what is no success needs one.
+    """
+    drawn = 0.0 if verdict == "success" else draw()
     if len(breakers) == 1:
-        tickets: Tickets = (breakers[0].generation,)
-    else:
-        tickets = tuple([breaker.generation for breaker in breakers])
-    for breaker in breakers:
-        if breaker._state is not _CLOSED:  # noqa: SLF001 - of this very module
-            return None
-    return tickets
+        state = breakers[0].record(tickets[0], verdict, now, drawn)
+        return () if state is None else ((breakers[0], state),)
+    states = [each.record(ticket, verdict, now, drawn) for each, ticket in zip(breakers, tickets, strict=True)]
+    return [(each, state) for each, state in zip(breakers, states, strict=True) if state is not None]
 
 
 def _look_then_take(breakers: Sequence[Breaker], now: float) -> Tickets | Rejection:

@@ -28,6 +28,7 @@ from settled.core.keys import scoped_key
 from settled.core.leave import ask_for, asked_anew, given, use
 from settled.core.match import Match, find, reserve
 from settled.core.model import Effect, KeyKind
+from settled.core.pausing import paused_by
 from settled.core.settling import orphaned
 from settled.core.states import Event, State
 from settled.core.values import replace
@@ -115,6 +116,9 @@ class Claim(Struct, frozen=True):
     def _begin_series(self, books: Books, call: Call, now: Moment, *, like: bool = False) -> ClaimReply:
         if not rules.may_begin(call, now):
             return Stands(call, like)
+        paused = paused_by(books, self.ask.tool)
+        if paused is not None:
+            return paused
         if not self.begin:
             return Stands(call, like) if self.drafting else WouldRun()
         unsettled = _unsettled(books, self.ask, call.operation_id)
@@ -150,10 +154,13 @@ class Claim(Struct, frozen=True):
         return Begun(taken)
 
     def _new(self, books: Books, now: Moment) -> ClaimReply:
+        if self.forgo and not self.begin:
+            return self._forgone(books, now)
+        paused = paused_by(books, self.ask.tool)
+        if paused is not None:
+            return paused
         if not self.begin:
-            if self.drafting:
-                return self._reserved(books, now)
-            return self._forgone(books, now) if self.forgo else WouldRun()
+            return self._reserved(books, now) if self.drafting else WouldRun()
         unsettled = _unsettled(books, self.ask)
         if unsettled is not None:
             return unsettled

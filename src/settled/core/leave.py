@@ -78,7 +78,7 @@ class Decide(Struct, frozen=True):
         call = books.by_id(self.operation_id)
         if call is None:
             return Refused("no call has this operation id")
-        if not _person(self.by):
+        if not person(self.by):
             return Refused("a decision needs the name of who takes it", call)
         if call.state is not State.AWAITING_APPROVAL or call.leave is None:
             return Refused(f"the call is {call.state}, and waits for nobody's leave", call)
@@ -93,7 +93,7 @@ class Decide(Struct, frozen=True):
         return self._agree(books, call, call.leave, now)
 
     def _agree(self, books: Books, call: Call, leave: Leave, now: Moment) -> Call | Refused:
-        if _person(self.by) in map(_person, leave.by):
+        if person(self.by) in map(person, leave.by):
             return Refused(f"{self.by} has agreed already: it takes somebody else", call)
         by = (*leave.by, self.by)
         if len(by) < leave.persons:
@@ -121,7 +121,7 @@ class Decide(Struct, frozen=True):
         return run is not None and run.state in runs.BARRED
 
 
-def _person(name: str) -> str:
+def person(name: str) -> str:
     """Return a name as it is compared: blanks around it, and its case, make nobody somebody else."""
     return name.strip().casefold()
 
@@ -131,4 +131,4 @@ def waits(call: Call, now: Moment) -> bool:
     return call.state is State.AWAITING_APPROVAL and call.leave is not None and now.wall < call.leave.until
 
 
-__all__ = ["Decide", "ask_for", "asked_anew", "given", "use", "waits"]
+__all__ = ["Decide", "ask_for", "asked_anew", "given", "person", "use", "waits"]

@@ -19,6 +19,7 @@ from settled.core.ask import (
     ClaimReply,
     Conflict,
     Doubtful,
+    Paused,
     Stands,
     Superseded,
     Suspect,
@@ -156,6 +157,8 @@ class Life(Jointly):
                 return rejected(why)
             case BudgetSpent(pool):
                 return rejected(pool)
+            case Paused(_, reason):
+                return replace(rejected("paused"), note=reason)
             case Begun():
                 raise AssertionError("a begun call is not unbegun")
             case _ as never:

@@ -197,16 +197,24 @@ class Fold(Struct, frozen=True):
 
     def apply(self, books: Books, now: Moment) -> Call | None:
         """Return the call as it stands then."""
-        call = books.by_id(self.operation_id)
+        call, items, records = LookAtItems(self.operation_id).apply(books, now)
         if call is None or call.state is not State.PARTIAL:
             return call
-        parts = {item.part for item in items_of(books, call)}
+        parts = {item.part for item in items}
+        word = call.asserted or any(record.asserted for record in records)  # then the whole rests on it, too
         if parts not in ({Part.DONE}, {Part.FAILED}):
             return call
         if parts == {Part.DONE}:
-            more = {"result": self.result, "note": self.note, "fault": None, "reason": ""}
+            more: dict[str, object] = {
+                "result": self.result,
+                "note": self.note,
+                "fault": None,
+                "reason": "",
+                "asserted": word,
+            }
             ended, row = evolve(call, Event.SUCCEED, now, detail="all its items are done", decided="answer", **more)
         else:
-            ended, row = evolve(call, Event.FAIL, now, detail="none of its items is done", decided="answer")
+            more = {"decided": "answer", "asserted": word}
+            ended, row = evolve(call, Event.FAIL, now, detail="none of its items is done", **more)
         books.put(ended, row)
         return ended

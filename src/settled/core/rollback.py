@@ -219,7 +219,7 @@ class Rollback:
         while True:
             done = expect((yield Compensate(call)), Compensated)
             self.at = done.at
-            again = done.status in ("not_done", "in_progress", "rejected")
+            again = done.status in ("not_done", "in_progress", "rejected") and done.reason != "paused"
             wait = pause if done.retry_after is None else max(done.retry_after, PAUSES[0])
             if not again or self.at + wait > self.until:
                 return done
@@ -270,6 +270,8 @@ def _name(step: Call | RunRecord) -> str:
 
 
 def _why(done: Compensated) -> str:
+    if (done.status, done.reason) == ("rejected", "paused"):
+        return "undo_paused"
     return done.reason if done.status == "stuck" else f"undo_{done.status}"
 
 

@@ -283,6 +283,8 @@ class EndRollback(Struct, frozen=True):
         state = RunState.COMPENSATED if undone else RunState.PARTLY_COMPENSATED
         ended = replace(run, state=state, owner=None, lease=None, changed=now.wall)
         books.put_run(ended)
+        if state is RunState.PARTLY_COMPENSATED:
+            books.alert_of("partly_compensated", scope_of_run(self.tenant, self.run_id), now.wall)
         return ended
 
 

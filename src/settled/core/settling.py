@@ -126,6 +126,10 @@ class Refused(Struct, frozen=True):
     call: Call | None = None
 
 
+_STILL = "it can still take effect: wait for max_request_lifetime, or force it"
+_NEVER = "its tool declares no max_request_lifetime, so nothing ever proves that it cannot take effect: force it"
+
+
 class Resolve(Struct, frozen=True):
     """A person's verdict on an unknown call, under an optimistic lock (``epoch``).
 
@@ -182,10 +186,9 @@ class Resolve(Struct, frozen=True):
 
     def _absent(self, books: Books, call: Call, now: Moment) -> Call | Refused:
         """Wait until a probe could prove it; a forced verdict is kept apart as asserted."""
-        provable = call.terms.lifetime is not None
         ripe = rules.proves_absence(call, now, now)
-        if provable and not ripe and not self.force:
-            return Refused("it can still take effect: wait for max_request_lifetime, or force it", call)
+        if not ripe and not self.force:
+            return Refused(_STILL if call.terms.lifetime is not None else _NEVER, call)
         event = Event.ABSENT if self.then == "rerun" else Event.FAIL
         attempts = tuple(replace(a, over=a.over or now) for a in _all_none(call))
         return self._decide(books, call, event, now, attempts=attempts, asserted=self.force or not ripe, held=False)

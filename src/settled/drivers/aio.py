@@ -190,7 +190,8 @@ class Hand(Struct):
     async def _invoke(self, command: Invoke) -> Ended:
         if self.abandoned:
             return not_begun(asyncio.CancelledError(), self.floor)
-        self.floor.begin(self.binding, first=command.first)
+        if command.first:
+            self.floor.begin(self.binding)
         if command.call is None:
             return await (self._inline(command) if self.binding.is_async else self._threaded(command))
         operation_id = command.call.operation_id

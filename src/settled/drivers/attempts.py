@@ -51,8 +51,8 @@ def current_call(command: Invoke, binding: Binding) -> CurrentCall:
 
 def run_here(command: Invoke, binding: Binding, floor: Floor, then: Callable[[], object] | None = None) -> Ended:
     """Run a sync attempt in this very thread, and what belongs to it. Raises in a child that the tool has forked."""
-    forks = host.lineage.forks
-    token = current.set(current_call(command, binding))
+    lineage = host.lineage
+    forks, token = lineage.forks, current.set(current_call(command, binding))
     try:
         value = binding.run(command.call)
         if then is not None:
@@ -62,7 +62,7 @@ def run_here(command: Invoke, binding: Binding, floor: Floor, then: Callable[[],
         ended = raised(error, command, binding, floor)
     finally:
         current.reset(token)
-    return ended if host.lineage.forks == forks else _in_a_child(ended)
+    return ended if lineage.forks == forks else _in_a_child(ended)
 
 
 def _in_a_child(ended: Ended) -> Ended:

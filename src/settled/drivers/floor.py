@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from settled import host
-from settled.core.breaker import Breaker, Rejection, State, admit, tickets_if_closed
+from settled.core.breaker import Breaker, Rejection, State, admit, record, tickets_if_closed
 from settled.core.commands import (
     Admit,
     Admitted,
@@ -79,9 +79,11 @@ class Binding(Struct):
 class Floor:
     """Shared by all calls of a guard. Thread-safe; a forked child must make its own."""
 
-    def __init__(self, journal: Journal, spill: SpillFile, *, lease: float, sinks: Sequence[Sink] = ()) -> None:
+    def __init__(
+        self, journal: Journal, spill: SpillFile, *, lease: float, sinks: Sequence[Sink] = (), watched: bool = False
+    ) -> None:
         self.journal, self.spill, self.lease = journal, spill, lease
-        self.sinks = list(sinks)
+        self.sinks, self._watched = list(sinks), watched or bool(sinks)
         self.presence = Presence(getattr(self.journal, "ear", None))
         self.asking: set[str] = set()
         """Ids of asks (and of the calls that they make) whose askers wait here now."""
@@ -146,16 +148,13 @@ class Floor:
 
     def report(self, binding: Binding, verdict: Verdict) -> Woke:
         """Tell the breakers how an admitted attempt went."""
-        tickets, binding.tickets, now = binding.tickets, None, self.now()
+        tickets, now = binding.tickets, self.now()
         if tickets is None:
             return Woke(now)
-        draw, changes = self.draw(), None
+        binding.tickets = None
         with self._lock:
-            for breaker, ticket in zip(binding.breakers, tickets, strict=True):
-                state = breaker.record(ticket, verdict, now, draw)
-                if state is not None:
-                    changes = [*(changes or ()), (breaker, state)]
-        for breaker, state in changes or ():
+            changes = record(binding.breakers, tickets, verdict, now, self.draw)
+        for breaker, state in changes:
             self.share(breaker)
             self.tell("breaker", None, name=breaker.name, breaker_state=str(state))
         return Woke(now)
@@ -191,10 +190,10 @@ class Floor:
         """Give up an admitted attempt without a verdict: its asker was cancelled."""
         self.report(binding, "neutral")
 
-    def begin(self, binding: Binding, *, first: bool) -> None:
-        """An attempt begins; an asker's first one pays into the process's retry pool."""
+    def begin(self, binding: Binding) -> None:
+        """An asker's first attempt begins: it pays into the process's retry pool."""
         pool = binding.pools.process
-        if first and pool is not None and not pool.full:  # a look that needs no lock: into a full one nothing is paid
+        if pool is not None and not pool.full:  # a look that needs no lock: into a full one nothing is paid
             with self._lock:
                 binding.pools.first_attempt()
 
@@ -257,7 +256,7 @@ class Floor:
 
     def attend(self) -> None:
         """See that alerts on record are delivered, also where no attempt was made here."""
-        if self.sinks:
+        if self._watched:
             self.keeper.start()
 
     def tell(self, event: str, call: Call | None, **facts: object) -> bool:

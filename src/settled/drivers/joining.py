@@ -33,7 +33,8 @@ class Work:
     def run(self, transaction: Transaction) -> Made | None:
         """Call the function; return what is to be put on record, ``None`` to roll everything back."""
         command, binding, floor = self._command, self._binding, self._floor
-        floor.begin(binding, first=command.start)
+        if command.start:
+            floor.begin(binding)
         token = lent.set(transaction)
         try:
             invoke = Invoke(None, command.no, None, command.deadline)

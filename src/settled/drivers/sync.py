@@ -137,12 +137,13 @@ class Hand(Struct):
         self.floor.presence.leave(self.here)
 
     def _invoke(self, command: Invoke) -> Ended:
-        self.floor.begin(self.binding, first=command.first)
-        call = command.call
+        binding, floor, call = self.binding, self.floor, command.call
+        if command.first:
+            floor.begin(binding)
         if call is not None:
             ended = self._held(command, call)
         elif command.timeout is None:
-            ended = run_here(command, self.binding, self.floor)
+            ended = run_here(command, binding, floor)
         else:
             ended = self._leavable(command)
         outcome = ended.outcome

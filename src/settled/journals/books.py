@@ -14,7 +14,7 @@ from settled.journals.rows import CHANGING, COLUMNS, call_of, changing, fixed, p
 from settled.journals.runs import RunTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from settled.core.call import Call
     from settled.core.model import Moment
@@ -67,6 +67,12 @@ PUT_OWED: Final = (
 )
 DROP_OWED: Final = "DELETE FROM owed WHERE operation_id = ?"
 PUT_TURN: Final = "INSERT INTO turns (tenant, run_id, turn, entry) VALUES (?, ?, ?, ?)"
+NOTE: Final = "SELECT text FROM notes WHERE kind = ? AND name = ?"
+NOTES: Final = "SELECT name, text FROM notes WHERE kind = ? ORDER BY name"
+PUT_NOTE: Final = (
+    "INSERT INTO notes (kind, name, text) VALUES (?, ?, ?) ON CONFLICT (kind, name) DO UPDATE SET text = excluded.text"
+)
+DROP_NOTE: Final = "DELETE FROM notes WHERE kind = ? AND name = ?"
 ALERT: Final = "INSERT INTO outbox (kind, operation_id, at) VALUES (?, ?, ?)"
 
 
@@ -200,7 +206,27 @@ class TableBooks(RunTables, ABC):
 
     def alert(self, call: Call, kind: str) -> None:
         """Put an alert into the outbox, in the same commit."""
-        self.write(ALERT, kind, call.operation_id, call.changed.wall)
+        self.alert_of(kind, call.operation_id, call.changed.wall)
+
+    def alert_of(self, kind: str, subject: str, at: float) -> None:
+        """Put an alert that is about no call into the outbox, in the same commit."""
+        self.write(ALERT, kind, subject, at)
+
+    def note(self, kind: str, name: str) -> str | None:
+        """Return what was noted of this kind under a name."""
+        row = self.look(NOTE, kind, name).fetchone()
+        return None if row is None else plain(row[0])
+
+    def notes(self, kind: str) -> Mapping[str, str]:
+        """Return all that was noted of this kind, by name."""
+        return {plain(name): plain(text) for name, text in self.look(NOTES, kind)}
+
+    def put_note(self, kind: str, name: str, text: str | None) -> None:
+        """Note a text under a name; ``None``: nothing any more."""
+        if text is None:
+            self.write(DROP_NOTE, kind, name)
+        else:
+            self.write(PUT_NOTE, kind, name, text)
 
 
 def adrift(

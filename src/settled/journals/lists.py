@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.states import State
 from settled.journals.audit import matches
-from settled.journals.books import BY_ID, SELECT_CALL, SELECT_LOG, read_call, read_log
+from settled.journals.books import BY_ID, NOTES, SELECT_CALL, SELECT_LOG, read_call, read_log
 from settled.journals.rows import from_json, plain, to_json
 from settled.journals.runs import RUN, SELECT_RUN, UNDOING, read_run
 from settled.ports import Alert
@@ -142,7 +142,14 @@ def delivered(books: TableBooks, alert_ids: Sequence[int]) -> None:
         books.write("DELETE FROM outbox WHERE alert_id = ?", alert_id)
 
 
-def save_breakers(books: TableBooks, snapshots: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+def notes(look: Look, kind: str) -> dict[str, str]:
+    """Return what is noted of a kind, by name."""
+    return {plain(name): plain(text) for name, text in look.execute(NOTES, (kind,))}
+
+
+def save_breakers(
+    books: TableBooks, snapshots: Mapping[str, Mapping[str, Any]], opened: Sequence[str] = ()
+) -> dict[str, int]:
     """Keep the breakers' states; return how often each was reset from outside."""
     for name, snapshot in snapshots.items():
         books.write(
@@ -151,6 +158,8 @@ def save_breakers(books: TableBooks, snapshots: Mapping[str, Mapping[str, Any]])
             name,
             to_json(dict(snapshot)),
         )
+    for name in opened:
+        books.alert_of("breaker", name, float(snapshots[name].get("at", 0.0)))
     return {plain(name): resets for name, resets in books.look("SELECT name, resets FROM breakers WHERE resets > 0")}
 
 

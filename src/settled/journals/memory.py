@@ -47,6 +47,7 @@ class MemoryBooks(MemoryRuns):
         self.turns: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
         self.outbox: dict[int, Alert] = {}
         self.alert_count = 0
+        self.noted: defaultdict[str, dict[str, str]] = defaultdict(dict)
         self.places: dict[str, int] = {}
 
     def keep(self) -> None:
@@ -173,9 +174,28 @@ class MemoryBooks(MemoryRuns):
         self.undo.append(entries.pop)
 
     def alert(self, call: Call, kind: str) -> None:
+        self.alert_of(kind, call.operation_id, call.changed.wall)
+
+    def alert_of(self, kind: str, subject: str, at: float) -> None:
         self.alert_count += 1
-        self.outbox[self.alert_count] = Alert(self.alert_count, kind, call.operation_id, call.changed.wall)
+        self.outbox[self.alert_count] = Alert(self.alert_count, kind, subject, at)
         self.undo.append(self._unalert)
+
+    def note(self, kind: str, name: str) -> str | None:
+        return self.noted[kind].get(name)
+
+    def notes(self, kind: str) -> dict[str, str]:
+        return dict(sorted(self.noted[kind].items()))
+
+    def put_note(self, kind: str, name: str, text: str | None) -> None:
+        before = self.noted[kind].get(name)
+        self._set_note(kind, name, text)
+        self.undo.append(lambda: self._set_note(kind, name, before))
+
+    def _set_note(self, kind: str, name: str, text: str | None) -> None:
+        self.noted[kind].pop(name, None)
+        if text is not None:
+            self.noted[kind][name] = text
 
     def _unalert(self) -> None:
         del self.outbox[self.alert_count]
@@ -254,9 +274,16 @@ class MemoryJournal:
             for alert_id in alert_ids:
                 self.books.outbox.pop(alert_id, None)
 
-    def save_breakers(self, snapshots: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    def notes(self, kind: str) -> dict[str, str]:
+        with self._lock:
+            return self.books.notes(kind)
+
+    def save_breakers(self, snapshots: Mapping[str, Mapping[str, Any]], opened: Sequence[str] = ()) -> dict[str, int]:
         with self._lock:
             self._breakers.update(snapshots)
+            for name in opened:
+                self.books.alert_of("breaker", name, float(snapshots[name].get("at", 0.0)))
+            self.books.keep()
             return dict(self._resets)
 
     def breakers(self) -> dict[str, Mapping[str, Any]]:

@@ -130,9 +130,16 @@ class StoredJournal(GroupJournal):
         """Take delivered alerts out of the outbox."""
         self.perform(Errand(lambda books, _: lists.delivered(books, alert_ids)))
 
-    def save_breakers(self, snapshots: Mapping[str, Mapping[str, Any]]) -> Mapping[str, int]:
+    def notes(self, kind: str) -> Mapping[str, str]:
+        """Return what is noted of a kind beside the calls, by name."""
+        with self._reading() as look:
+            return lists.notes(look, kind)
+
+    def save_breakers(
+        self, snapshots: Mapping[str, Mapping[str, Any]], opened: Sequence[str] = ()
+    ) -> Mapping[str, int]:
         """Keep the breakers' states; return for each name how often it was reset from outside."""
-        return self.perform(Errand(lambda books, _: lists.save_breakers(books, snapshots)))
+        return self.perform(Errand(lambda books, _: lists.save_breakers(books, snapshots, opened)))
 
     def breakers(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the breakers' last kept states."""

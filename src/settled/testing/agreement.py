@@ -21,8 +21,11 @@ from settled.core.claim import Claim, Reserve
 from settled.core.entry import Entry
 from settled.core.expiry import Expire
 from settled.core.late import Evidence
+from settled.core.looking import LookAt, UnderClaim
 from settled.core.model import Fault, KeyKind, Terms
+from settled.core.notes import LOOKED_AT, PAUSED
 from settled.core.owed import Heard
+from settled.core.pausing import Pause
 from settled.core.progress import Begin, Close, End, Renew
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.settling import Adopt, Over, Resolve, Settle
@@ -441,6 +444,23 @@ class Agreement(RunRules, RuleBasedStateMachine):
         self.same(Expire(self.pick(number)))
 
     # --- around calls ---
+
+    @rule(
+        tool=st.sampled_from(["pay", "mail", AWKWARD]), by=TEXTS, reason=TEXTS, resume=st.booleans(), nonce=st.uuids()
+    )
+    def pause(self, tool: str, by: str, reason: str, nonce: Any, *, resume: bool) -> None:
+        """A person pauses a tool, or resumes it."""
+        self.same(Pause(tool, by, reason, resume, str(nonce)))
+        assert dict(self.journal.notes(PAUSED)) == self.model.notes(PAUSED)
+
+    @_has_calls
+    @rule(number=st.integers(0, 30), by=st.sampled_from(["ann", "bob"]), seconds=SECONDS, take_over=st.booleans())
+    def look_at(self, number: int, by: str, seconds: float, *, take_over: bool) -> None:
+        """A person claims a call, and another one decides on it."""
+        operation_id = self.pick(number)
+        self.same(LookAt(operation_id, by, seconds, take_over))
+        self.same(UnderClaim(Resolve(operation_id, "hold", "ann", "looked"), operation_id, "ann"))
+        assert dict(self.journal.notes(LOOKED_AT)) == self.model.notes(LOOKED_AT)
 
     @rule()
     def prune(self) -> None:

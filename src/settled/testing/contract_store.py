@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from settled.core.ask import Ask, Begun, Busy, Stands
+from settled.core.ask import Ask, Begun, Busy, Paused, Stands
 from settled.core.books import RunRecord
 from settled.core.call import Call
 from settled.core.claim import Claim
 from settled.core.expiry import Expire
 from settled.core.model import Effect, Exchange, Fault, FaultClass, KeyKind, Phase, Terms
 from settled.core.model import Evidence as Proof
+from settled.core.notes import PAUSES, read
+from settled.core.pausing import Pause
 from settled.core.progress import End, FencedOut
-from settled.core.settling import Adopt
+from settled.core.settling import Adopt, Refused
 from settled.core.states import State
 from settled.core.values import replace
 from settled.errors import JournalError
@@ -23,6 +25,7 @@ from settled.ports import CallQuery
 from settled.testing.records import (
     AWKWARD,
     Look,
+    PutNote,
     Raising,
     Timed,
     at_once,
@@ -141,6 +144,42 @@ class StoreContract(Timed):
         assert journal.breakers()["pay"] == {"state": "closed"}
 
     # --- audit ---
+
+    def test_notes_are_kept_by_kind_and_name(self, journal: Journal) -> None:
+        """Whatever is in them; a later one takes an earlier one's place, and none of them is anybody else's."""
+        for kind, name, text in (("a", AWKWARD, "x"), ("a", "b", ""), ("b", "b", AWKWARD), ("a", AWKWARD, AWKWARD)):
+            journal.perform(PutNote(kind, name, text))
+        assert dict(journal.notes("a")) == {AWKWARD: AWKWARD, "b": ""}
+        assert journal.perform(PutNote("b", "b", None)) == (AWKWARD, None)
+        assert (dict(journal.notes("b")), dict(journal.notes("c"))) == ({}, {})
+        assert journal.perform(PutNote("a", "b", "again")) == ("", "again")
+
+    def test_a_note_of_who_raises_is_taken_back(self, journal: Journal) -> None:
+        """With all else that it wrote."""
+        journal.perform(PutNote("kept", "one", "before"))
+        try:
+            journal.perform(PutNote("kept", "one", "after", raises=True))
+        except ArithmeticError:
+            pass
+        else:
+            raise AssertionError("its error is lost")
+        assert dict(journal.notes("kept")) == {"one": "before"}
+
+    def test_nothing_of_a_paused_tool_begins(self, journal: Journal) -> None:
+        """In one more claim or the next; what has begun ends, what is done is answered, and a repetition is known."""
+        tool = "paused_tool"
+        at_work = begun(journal, make_ask(tool=tool))
+        ended(journal, done := begun(journal, ask := make_ask(tool=tool)), result=b"done")
+        pause = Pause(tool, "ann", "it is odd", resume=False, nonce="n1")
+        assert journal.perform(pause) == journal.perform(pause)
+        assert isinstance(journal.perform(replace(pause, nonce="n2")), Refused)
+        assert journal.perform(Claim(make_ask(tool=tool))) == Paused("ann", "it is odd")
+        assert isinstance(journal.perform(Claim(make_ask(tool="another"))), Begun)
+        assert isinstance(journal.perform(Claim(replace(ask, operation_id="op_replay"))), Stands)
+        assert ended(journal, at_work, result=b"done").state is done.state.SUCCEEDED
+        journal.perform(replace(pause, resume=True, nonce="n3"))
+        assert isinstance(journal.perform(Claim(make_ask(tool=tool))), Begun)
+        assert [each["what"] for each in read(journal.notes(PAUSES)[tool])["history"]] == ["paused", "resumed"]
 
     def test_the_log_is_chained_and_sealed(self, journal: Journal) -> None:
         """A seal covers what is new; any head that was kept is found again."""

@@ -92,4 +92,4 @@ def _verdict(sim: Simulation, call: Call) -> Resolve | None:
     if not ripe and call.terms.lifetime is not None:
         return None
     then = sim.dice.choice(("rerun", "fail"))
-    return Resolve(call.operation_id, "did_not_happen", then=then, **who)  # type: ignore[arg-type]  # as named
+    return Resolve(call.operation_id, "did_not_happen", then=then, force=not ripe, **who)  # type: ignore[arg-type]  # as named

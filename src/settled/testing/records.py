@@ -96,6 +96,34 @@ class Raising:
         raise ArithmeticError(self.ask.operation_id)
 
 
+class PutAlert:
+    """Puts an alert into the outbox."""
+
+    def __init__(self, kind: str, subject: str) -> None:
+        self.kind, self.subject = kind, subject
+
+    def apply(self, books: Books, now: Moment) -> None:
+        """Do so."""
+        books.alert_of(self.kind, self.subject, now.wall)
+
+
+class PutNote:
+    """Notes a text; returns what was noted before, and what is then."""
+
+    def __init__(self, kind: str, name: str, text: str | None, *, raises: bool = False) -> None:
+        self.kind, self.name, self.text, self.raises = kind, name, text, raises
+
+    def apply(self, books: Books, now: Moment) -> tuple[str | None, str | None]:
+        """Note it; then raise, if that is wanted."""
+        del now
+        before = books.note(self.kind, self.name)
+        books.put_note(self.kind, self.name, self.text)
+        if self.raises:
+            raise ArithmeticError(self.name)
+        assert self.name in books.notes(self.kind) or self.text is None
+        return before, books.note(self.kind, self.name)
+
+
 def begun(journal: Journal, ask: Ask) -> Call:
     """Claim; it must begin."""
     reply = journal.perform(Claim(ask))

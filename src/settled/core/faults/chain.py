@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from settled.core.faults import look
 from settled.core.faults.rules import is_a
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 DEEPEST = 10
 MOST = 100
@@ -15,17 +20,19 @@ INNER = ("reason", "original_error", "os_error", "orig")
 
 def causes(error: BaseException, *, recognised: bool) -> list[BaseException]:
     """Return the errors that this one names as its cause: ``__cause__``, and what a known wrapper holds."""
-    found: list[object] = [error.__cause__]
+    found: list[object] = [error.__cause__] if error.__cause__ is not None else []
     if recognised:
-        found += [look.attr(error, name) for name in INNER]
+        found += [inner for name in INNER if (inner := look.attr(error, name)) is not None]
         found += error.args
+    if not found:
+        return []
     unique = {id(inner): inner for inner in found if isinstance(inner, BaseException) and inner is not error}
     return [inner for inner in unique.values() if not _only_how_timeouts_work(error, inner)]
 
 
-def members(error: BaseException) -> list[BaseException]:
+def members(error: BaseException) -> Sequence[BaseException]:
     """Return the members of a group."""
-    return list(error.exceptions) if isinstance(error, BaseExceptionGroup) else []
+    return error.exceptions if isinstance(error, BaseExceptionGroup) else ()
 
 
 def context(error: BaseException) -> BaseException | None:

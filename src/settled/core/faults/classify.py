@@ -62,11 +62,12 @@ def classify(error: BaseException, *, attempt: int = 1, doubtful: bool = False, 
 
     Never raises. What is not known is ``unknown`` with the evidence ``maybe``.
     """
-    repeated = repeats.hidden(error)
+    within = chain.within(error)
+    repeated = repeats.hidden(within[0])
     walk = _Walk(Situation(attempt, doubtful or repeated, now))
     reading = walk.read(error)
     fault = reading.fault
-    past, complete = walk.past(error)
+    past, complete = walk.past(error, within)
     if fault is UNRECOGNISED and past and isinstance(error, Exception):
         fault = _lent(past[0])
     unclean = repeated or not complete or any(one.evidence is not Evidence.NONE for one in past)
@@ -107,20 +108,23 @@ class _Walk:
             return best
         return Reading(said or rule.default or UNRECOGNISED, Known.NOT if rule.bug else Known.WRAPPER)
 
-    def past(self, error: BaseException) -> tuple[list[Fault], bool]:
-        """Return what is known of the errors that came before this one, nearest first; whether that is all of them."""
+    def past(self, error: BaseException, within: tuple[list[BaseException], bool]) -> tuple[list[Fault], bool]:
+        """Return what is known of the errors that came before this one, nearest first; whether that is all of them.
+
+        ``within``: what ``chain.within`` says of it.
+        """
         found: list[Fault] = []
-        line, met, whole = [error], {id(error)}, True
+        line, met, whole, parts = [error], {id(error)}, True, [within]
         for _ in range(chain.DEEPEST):
-            parts = [chain.within(outer) for outer in line]
             whole = whole and all(complete for _, complete in parts)
-            within = [inner for errors, _ in parts for inner in errors]
-            met |= {id(inner) for inner in within}
-            earlier = {id(one): one for inner in within if (one := chain.context(inner)) is not None}
+            inside = [inner for errors, _ in parts for inner in errors]
+            met.update(map(id, inside))
+            earlier = {id(one): one for inner in inside if (one := chain.context(inner)) is not None}
             line = [one for one in earlier.values() if id(one) not in met]
-            found += [reading.fault for reading in map(self.read, line) if reading.known]
             if not line:
                 break
+            found += [reading.fault for reading in map(self.read, line) if reading.known]
+            parts = [chain.within(outer) for outer in line]
         return found, whole and not line
 
 

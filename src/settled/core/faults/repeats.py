@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from settled.core.faults import chain, look
+from settled.core.faults import look
 from settled.core.faults.rules import is_a, names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _REPEATERS = frozenset({"botocore", "openai", "anthropic", "requests", "tenacity", "google"})
 
 
-def hidden(error: BaseException) -> bool:
-    """Tell whether an error, or one inside it, is the last of several tries of which the others are not known."""
-    return any(_last_of_many(inner) for inner in chain.inside(error))
+def hidden(errors: Iterable[BaseException]) -> bool:
+    """Tell whether one of these errors is the last of several tries of which the others are not known."""
+    return any(map(_last_of_many, errors))
 
 
 def _last_of_many(error: BaseException) -> bool:
-    if not any(root in _REPEATERS for root, _ in names(type(error))):
+    if _REPEATERS.isdisjoint([root for root, _ in names(type(error))]):
         return False
     response = look.attr(error, "response")
     if isinstance(response, Mapping):

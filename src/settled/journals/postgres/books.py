@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from settled.core.notes import PAUSED
 from settled.core.runs import scope_of_run
 from settled.core.states import State
 from settled.journals.books import (
@@ -11,6 +12,7 @@ from settled.journals.books import (
     BY_KEY,
     BY_STEP,
     LAST_N,
+    NOTE,
     OWED,
     UNSETTLED_ALIKE,
     TableBooks,
@@ -19,7 +21,7 @@ from settled.journals.books import (
     read_call,
 )
 from settled.journals.postgres.locks import channel_of, number_of, waiting_for
-from settled.journals.postgres.statements import INSERT, PREFETCH, PROLONG, TRY_LOCK, UPDATE
+from settled.journals.postgres.statements import INSERT, LOCK_NOTES, PREFETCH, PROLONG, TRY_LOCK, UPDATE
 from settled.journals.postgres.trouble import Conflict
 from settled.journals.rows import changing, fixed
 from settled.journals.runs import RUN
@@ -135,7 +137,7 @@ class PostgresBooks(TableBooks):
         about = [
             (statement, values)
             for statement, values in self._foreseen
-            if statement not in (RUN, BY_STEP, OWED, UNSETTLED_ALIKE)
+            if statement not in (RUN, BY_STEP, OWED, UNSETTLED_ALIKE, NOTE)
             and values[0] == call.scope
             and not (statement == LAST_N and values[3] != call.identity)
         ]
@@ -151,6 +153,13 @@ class PostgresBooks(TableBooks):
         """Owe it no longer."""
         self._foreseen.pop((OWED, (call.tenant, call.tool, call.fingerprint)), None)
         super().drop_owed(call)
+
+    def put_note(self, kind: str, name: str, text: str | None) -> None:
+        """Note a text under a name; ``None``: nothing any more."""
+        self._foreseen.pop((NOTE, (kind, name)), None)
+        if kind == PAUSED:
+            self.write(LOCK_NOTES)
+        super().put_note(kind, name, text)
 
     def _fetch(self) -> None:
         if self._fetching is None:

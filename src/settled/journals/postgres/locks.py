@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from settled.core.match import HARMLESS
 from settled.core.model import KeyKind
+from settled.core.notes import PAUSED
 from settled.core.runs import scope_of_run
-from settled.journals.books import ALIKE, BY_STEP, LAST_N, MADE, OWED, UNSETTLED_ALIKE
+from settled.journals.books import ALIKE, BY_STEP, LAST_N, MADE, NOTE, OWED, UNSETTLED_ALIKE
 from settled.journals.runs import RUN
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def _note(transition: Any, hints: Hints) -> None:
 
 
 def _note_ask(ask: Ask, hints: Hints) -> None:
+    hints.look_ups[NOTE, (PAUSED, ask.tool)] = None
     entry = ask.entry
     waited, _ = entry.waiting.get(ask.operation_id, ("", False)) if entry else ("", False)
     around = ask.scope.removeprefix("call:") if ask.scope.startswith("call:") else ""

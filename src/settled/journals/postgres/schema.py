@@ -165,6 +165,11 @@ STEPS: tuple[Step, ...] = (
             "CREATE INDEX moved_to ON moved (scope)",
         ),
     ),
+    Step(
+        5,
+        additive=True,
+        statements=(f"CREATE TABLE notes (kind {_TEXT}, name {_TEXT}, text {_TEXT}, PRIMARY KEY (kind, name))",),
+    ),
 )
 """Every step there ever was, oldest first."""
 

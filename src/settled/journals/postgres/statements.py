@@ -16,9 +16,9 @@ from settled.journals.rows import CHANGING, COLUMNS
 
 TABLES: Final = (
     *("meta", "clock", "calls", "log", "steps", "runs", "turns", "owed"),
-    *("outbox", "breakers", "agreed", "seals", "forgotten", "inner_runs", "run_states", "moved"),
+    *("outbox", "breakers", "agreed", "seals", "forgotten", "inner_runs", "run_states", "moved", "notes"),
 )
-_TABLE: Final = re.compile(rf"\b(FROM|INTO|UPDATE|ON) ({'|'.join(TABLES)})\b")
+_TABLE: Final = re.compile(rf"\b(FROM|INTO|UPDATE|ON|LOCK) ({'|'.join(TABLES)})\b")
 _INDEX: Final = re.compile(r"\s+INDEXED BY \w+")  # PostgreSQL's planner is asked by settings instead
 
 _LOG: Final = "no, at, event, state, epoch, attempt, detail, digest, head"
@@ -53,6 +53,8 @@ WHICH: Final = "SELECT pg_current_xact_id()::text"
 BECAME: Final = "SELECT pg_xact_status(?::xid8)"
 LOCK: Final = "SELECT pg_advisory_xact_lock(number) FROM unnest(?::bigint[]) AS number"
 TRY_LOCK: Final = "SELECT pg_try_advisory_xact_lock(?::bigint)"
+# Waits for every transaction that has read a note, and bars new ones: what is noted then counts for all that follow.
+LOCK_NOTES: Final = "LOCK notes IN ACCESS EXCLUSIVE MODE"
 BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 
 

@@ -12,6 +12,7 @@ from settled.core.rules import lease_over
 from settled.core.states import MAY_HAVE_EFFECT, UNSETTLED, Event
 from settled.errors import JournalError
 from settled.journals.redis.cells import (
+    ANYWHERE,
     NEW,
     PLACE,
     PREFIX,
@@ -22,6 +23,7 @@ from settled.journals.redis.cells import (
     log_data,
     moment_text,
     name,
+    note_row,
     packed,
     prefix,
     raw,
@@ -33,7 +35,7 @@ from settled.journals.redis.sight import Pages, Sight
 from settled.journals.rows import due_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from settled.core.call import Call, LogRow
     from settled.core.model import Moment
@@ -280,7 +282,32 @@ class RedisBooks(RedisRuns):
 
     def alert(self, call: Call, kind: str) -> None:
         """Put an alert into the outbox, in the same commit."""
-        self._own.alerts.append(packed((kind, call.operation_id, call.changed.wall)))
+        self.alert_of(kind, call.operation_id, call.changed.wall)
+
+    def alert_of(self, kind: str, subject: str, at: float) -> None:
+        """Put an alert that is about no call into the outbox, in the same commit."""
+        self._own.alerts.append(packed((kind, subject, at)))
+
+    # --- notes ---
+
+    def note(self, kind: str, name: str) -> str | None:
+        """Return what was noted of this kind under a name."""
+        found = self.row(note_row(kind, name))
+        return None if found is None else text_of(found)
+
+    def notes(self, kind: str) -> Mapping[str, str]:
+        """Return all that was noted of this kind, by name."""
+        names = sorted(each for _, each in self.members(prefix("notes", kind)))
+        self.see_rows([note_row(kind, each) for each in names])
+        return {each: text for each in names if (text := self.note(kind, each)) is not None}
+
+    def put_note(self, kind: str, name: str, text: str | None) -> None:
+        """Note a text under a name; ``None``: nothing any more."""
+        self.set_row(note_row(kind, name), None if text is None else raw(text))
+        if text is None:
+            self.leave(prefix("notes", kind), raw(name), ANYWHERE)
+        else:
+            self.enter(prefix("notes", kind), raw(name), ANYWHERE)
 
     # --- the journal's own ---
 

@@ -33,6 +33,9 @@ PREFIX: Final = 16
 NEW: Final = b""
 """The place of a call, or the version of a cell, that is not there yet."""
 
+ANYWHERE: Final = b"0" * PLACE
+"""The place of a member whose order does not matter."""
+
 pack = msgspec.msgpack.Encoder().encode
 unpack = msgspec.msgpack.Decoder().decode
 
@@ -70,6 +73,11 @@ def name(kind: str, *parts: str) -> bytes:
 def key_row(key: str) -> bytes:
     """Return the name of the row that says which call has a key."""
     return b"key " + raw(key)
+
+
+def note_row(kind: str, of: str) -> bytes:
+    """Return the name of the row of a note."""
+    return name("note", kind, of)
 
 
 @lru_cache(maxsize=4096)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from settled.core.claim import Claim
 from settled.core.model import KeyKind
+from settled.core.notes import PAUSED
 from settled.core.progress import Close, End, Renew
-from settled.journals.redis.cells import key_row, name, prefix
+from settled.journals.redis.cells import key_row, name, note_row, prefix
 from settled.journals.redis.sight import Sight
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def _note(transition: Any, hints: Hints) -> None:
 
 
 def _note_ask(ask: Ask, hints: Hints) -> None:
+    hints.fields[note_row(PAUSED, ask.tool)] = None
     entry = ask.entry
     waited, _ = entry.waiting.get(ask.operation_id, ("", False)) if entry else ("", False)
     around = ask.scope.removeprefix("call:") if ask.scope.startswith("call:") else ""

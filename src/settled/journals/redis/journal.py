@@ -213,9 +213,15 @@ class RedisJournal(GroupJournal):
         """Take delivered alerts out of the outbox."""
         self.perform(Errand(lambda books, _: books.delivered(alert_ids)))
 
-    def save_breakers(self, snapshots: Mapping[str, Mapping[str, Any]]) -> Mapping[str, int]:
+    def notes(self, kind: str) -> Mapping[str, str]:
+        """Return what is noted of a kind beside the calls, by name."""
+        return lists.notes(self._look, kind)
+
+    def save_breakers(
+        self, snapshots: Mapping[str, Mapping[str, Any]], opened: Sequence[str] = ()
+    ) -> Mapping[str, int]:
         """Keep the breakers' states; return for each name how often it was reset from outside."""
-        return self.perform(Errand(lambda books, _: lists.save_breakers(books, snapshots)))
+        return self.perform(Errand(lambda books, _: lists.save_breakers(books, snapshots, opened)))
 
     def breakers(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the breakers' last kept states."""

@@ -15,6 +15,7 @@ from settled.journals.redis.cells import (
     log_of,
     moment_text,
     name,
+    note_row,
     packed,
     prefix,
     raw,
@@ -190,6 +191,15 @@ def alerts(look: Look, limit: int) -> list[Alert]:
     return [Alert(int(number), *map(plain, unpack(value[VERSION:]))) for number, value in pairs if value]
 
 
+def notes(look: Look, kind: str) -> dict[str, str]:
+    """Return what is noted of a kind, by name."""
+    start = prefix("notes", kind)
+    (members,) = look([(b"ZRANGEBYLEX", INDEX, b"[" + start, b"(" + start + b"\xff")])
+    names = sorted(text_of(member[PREFIX + PLACE :]) for member in members)
+    values = look([(b"HGET", ROWS, note_row(kind, each)) for each in names])
+    return {each: text_of(value[VERSION:]) for each, value in zip(names, values, strict=True) if value}
+
+
 def _known(value: bytes | None) -> dict[str, tuple[Any, int]]:
     listed = unpack(value) if value else ()
     return {text_of(breaker): (text_of(snapshot), resets) for breaker, snapshot, resets in listed}
@@ -199,12 +209,16 @@ def _keep(books: RedisBooks, known: Mapping[str, tuple[Any, int]]) -> None:
     books.set_row(_BREAKERS, packed([(raw(name), raw(text), resets) for name, (text, resets) in known.items()]))
 
 
-def save_breakers(books: RedisBooks, snapshots: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+def save_breakers(
+    books: RedisBooks, snapshots: Mapping[str, Mapping[str, Any]], opened: Sequence[str] = ()
+) -> dict[str, int]:
     """Keep the breakers' states; return how often each was reset from outside."""
     known = _known(books.row(_BREAKERS))
     saved = {name: (to_json(dict(snapshot)), known.get(name, ("", 0))[1]) for name, snapshot in snapshots.items()}
     if saved:
         _keep(books, {**known, **saved})
+    for each in opened:
+        books.alert_of("breaker", each, float(snapshots[each].get("at", 0.0)))
     return {name: resets for name, (_, resets) in {**known, **saved}.items() if resets}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from settled.core.notes import PAUSED
 from settled.core.states import MAY_HAVE_EFFECT
 from settled.journals.books import SELECT_CALL, TableBooks
 from settled.journals.sqlite.known import LONGEST_SCOPE, Known
@@ -99,6 +100,22 @@ class SqliteBooks(TableBooks):
         """Keep the record of a run."""
         super().put_run(run)
         self.known.keep_run(run)
+
+    # --- notes ---
+
+    def note(self, kind: str, name: str) -> str | None:
+        """Return what was noted of this kind under a name."""
+        if kind != PAUSED:
+            return super().note(kind, name)
+        if self.known.paused is None:
+            self.known.paused = self.notes(PAUSED)
+        return self.known.paused.get(name)
+
+    def put_note(self, kind: str, name: str, text: str | None) -> None:
+        """Note a text under a name; ``None``: nothing any more."""
+        super().put_note(kind, name, text)
+        if kind == PAUSED:
+            self.known.paused = None
 
     # --- changes ---
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from settled.core.states import UNSETTLED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from settled.core.books import RunRecord
     from settled.core.call import Call
@@ -59,13 +59,15 @@ class Shelf:
 class Known:
     """Calls, scopes and runs, as they stand in the file."""
 
-    __slots__ = ("calls", "runs", "shelves")
+    __slots__ = ("calls", "paused", "runs", "shelves")
 
     def __init__(self) -> None:
         self.calls: dict[str, Call] = {}
         self.shelves: dict[str, Shelf | None] = {}
         """By scope; ``None``: one that is too long, or whose calls are too large, to be known as a whole."""
         self.runs: dict[tuple[str, str], RunRecord] = {}
+        self.paused: Mapping[str, str] | None = None
+        """The notes on paused tools, which every claim asks for; ``None``: they are to be read."""
 
     def clear(self) -> None:
         """Know nothing any more."""

@@ -172,6 +172,16 @@ STEPS: tuple[Step, ...] = (
             "CREATE INDEX moved_to ON moved (scope)",
         ),
     ),
+    Step(
+        6,
+        additive=True,
+        statements=(
+            (
+                "CREATE TABLE notes (kind TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL, "
+                "PRIMARY KEY (kind, name)) WITHOUT ROWID"
+            ),
+        ),
+    ),
 )
 """Every step there ever was, oldest first."""
 

@@ -1,0 +1,263 @@
+"""Delivering alerts: from the outbox to every receiver, once more until each has taken them, and their end as well.
+
+One process delivers at a time. What is no longer so is not told; what is told already is not told again; what was told
+and is over is told as resolved. A receiver that is away holds up nothing but what is meant for it.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Final
+
+from settled.api import notices, secrets
+from settled.core import notes
+from settled.core.alarms import Raise, TakeDelivery, Tried
+from settled.drivers.floor import LOG
+from settled.errors import JournalError
+from settled.ports import Notice, NotTaken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from settled.ports import Alert, Journal, Receiver
+
+LEASE: Final = 60.0
+"""Seconds for which a process delivers before another one may, unless it goes on; longer than one delivery takes."""
+LONGEST: Final = 3600.0
+"""Seconds between tries at the most."""
+BATCH: Final = 2000
+LOOK: Final = 2.0
+"""Seconds between looks whether open alarms are still so."""
+LOOK_EACH: Final = 0.02
+"""Seconds by which each open alarm makes them rarer."""
+LAST: Final = 5.0
+"""Seconds that closing waits for what can still be delivered."""
+
+
+class Postman:
+    """Delivers the alerts of one journal to the receivers of this process, in a thread of its own.
+
+    Args:
+        journal: whose outbox it is.
+        receivers: who is told.
+        told: whether the sinks of this process have taken a row, which then may go.
+    """
+
+    def __init__(self, journal: Journal, receivers: Sequence[Receiver], told: Callable[[int], bool]) -> None:
+        self.journal, self.receivers, self._told = journal, list(receivers), told
+        self._look_next = 0.0
+        self._rests: dict[str, float] = {}
+        """Receiver -> until when it is left alone, on this process's monotonic clock."""
+        self.forked()
+
+    def forked(self) -> None:
+        """In a forked child: the parent's thread is not here."""
+        self._wanted, self._closed, self._at_work = threading.Event(), threading.Event(), threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._nonce, self._delivers = token_hex(8), False
+
+    def poke(self) -> None:
+        """Look soon whether there is something to deliver. From the keeper's thread; does not block."""
+        if not self.receivers or self._closed.is_set():
+            return
+        self._wanted.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="settled-alerts", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Deliver what can be delivered within a few seconds; the rest stays in the outbox."""
+        thread = self._thread
+        self._closed.set()
+        self._wanted.set()
+        if thread is not None:
+            thread.join(LAST)
+        if self._delivers and not self._at_work.locked():
+            with suppress(JournalError):
+                self.journal.perform(TakeDelivery(self._nonce, 0.0))
+
+    def _work(self) -> None:
+        last = False
+        while not last:
+            self._wanted.wait()
+            self._wanted.clear()
+            last = self._closed.is_set()
+            try:
+                self.round()
+            except JournalError:
+                continue  # the next round tries again
+            except Exception as error:  # noqa: BLE001 - a receiver's own, or a record of a later release
+                LOG.warning("alerts could not be delivered: %s", type(error).__name__)
+
+    # --- one round ---
+
+    def round(self) -> None:
+        """Deliver what is due now. Raises ``JournalError``."""
+        with self._at_work:
+            self._round()
+
+    def _round(self) -> None:
+        rows = self.journal.alerts(BATCH)
+        if not rows and time.monotonic() < self._look_next:
+            return
+        alarms = {subject: notes.read(text) for subject, text in self.journal.notes(notes.ALARM).items()}
+        looks = time.monotonic() >= self._look_next
+        over = self._over(alarms) if looks else {}
+        if not (rows or over) or not self._ours():
+            return
+        tries = {name: notes.read(text) for name, text in self.journal.notes(notes.DELIVERY).items()}
+        for row in rows:
+            if self._told(row.alert_id) and self._opened(row, alarms, tries, looks=looks):
+                over.pop(row.operation_id, None)
+        for subject, told in over.items():
+            self._ended(subject, told, tries)
+
+    def _over(self, alarms: dict[str, Any]) -> dict[str, Any]:
+        """Return the alarms that are no longer so; with many of them, they are looked at less often."""
+        self._look_next = time.monotonic() + LOOK + LOOK_EACH * len(alarms)
+        return {subject: told for subject, told in alarms.items() if not self._is_so(subject, told)}
+
+    def _ours(self) -> bool:
+        self._delivers = self.journal.perform(TakeDelivery(self._nonce, LEASE))
+        return self._delivers
+
+    def _is_so(self, subject: str, told: dict[str, Any]) -> bool:
+        return notices.describe(self.journal, told["kind"], subject, told["name"], told["at"]) is not None
+
+    def _opened(self, row: Alert, alarms: dict[str, Any], tries: dict[str, Any], *, looks: bool) -> bool:
+        """Tell of a row, unless that was done; return whether all were told of it anew.
+
+        ``looks``: see whether it is still so, also where nobody can be told now.
+        """
+        subject, name = row.operation_id, str(row.alert_id)
+        told = alarms.get(subject)
+        if told is not None and told["kind"] == row.kind and self._is_so(subject, told):
+            self.journal.delivered([row.alert_id])  # they know
+            return False
+        due = self._due(name, tries)
+        if not (due or looks):
+            return False
+        notice = notices.describe(self.journal, row.kind, subject, name, row.at)
+        if notice is None:
+            self._withdraw(row, tries.get(name, {}))
+            return False
+        if not due or not self._tell(name, notice, tries, {receiver.name for receiver in self.receivers}):
+            return False
+        everybody = [receiver.name for receiver in self.receivers]
+        alarms[subject] = _alarm(row, notice.title, everybody, dict(notice.facts))
+        self.journal.perform(Raise(subject, alarms[subject], name))
+        self.journal.delivered([row.alert_id])
+        return True
+
+    def _withdraw(self, row: Alert, tried: dict[str, Any]) -> None:
+        """It is over before all were told: nobody is, and who was told is told of its end in the next round."""
+        if tried.get("done"):
+            told = _alarm(row, tried["title"], tried["done"], {})
+            self.journal.perform(Raise(row.operation_id, told, str(row.alert_id)))
+            self._look_next = 0.0
+        elif tried:
+            self.journal.perform(Tried(str(row.alert_id), None))
+        self.journal.delivered([row.alert_id])
+
+    def _ended(self, subject: str, told: dict[str, Any], tries: dict[str, Any]) -> None:
+        """Tell those who were told of an alarm that it is over."""
+        name = f"{told['name']} resolved"
+        notice = notices.resolved(self.journal, told, self.journal.now().wall)
+        ours = {receiver.name for receiver in self.receivers}
+        if self._tell(name, notice, tries, ours & set(told.get("receivers", ()))):
+            self.journal.perform(Raise(subject, None, name))
+        else:
+            self._look_next = min(self._look_next, time.monotonic() + LOOK)
+
+    def _due(self, name: str, tries: dict[str, Any]) -> bool:
+        """Whether somebody can be told now, or all have been told."""
+        so_far = tries.get(name, {})
+        left = [receiver for receiver in self.receivers if receiver.name not in so_far.get("done", ())]
+        return not left or any(self._may_try(receiver, so_far) for receiver in left)
+
+    def _may_try(self, receiver: Receiver, so_far: dict[str, Any]) -> bool:
+        if receiver.name in so_far.get("done", ()) or self._rests.get(receiver.name, 0.0) > time.monotonic():
+            return False
+        waits: float = so_far.get("failed", {}).get(receiver.name, {}).get("next", 0.0)
+        return waits <= self.journal.now().wall
+
+    def _tell(self, name: str, notice: Notice, tries: dict[str, Any], whom: set[str]) -> bool:
+        """Tell those that have not taken it so far and may be tried; return whether all of them have taken it."""
+        so_far = tries.get(name, {})
+        done, failed, changed = list(so_far.get("done", ())), dict(so_far.get("failed", {})), False
+        for receiver in self.receivers:
+            if receiver.name not in whom or not self._may_try(receiver, so_far):
+                continue
+            if not self._ours():
+                return False
+            failure, changed = attempt(receiver, notice), True
+            if failure is None:
+                done.append(receiver.name)
+                failed.pop(receiver.name, None)
+            else:
+                failed[receiver.name] = self._failed(receiver, failed.get(receiver.name, {}), failure)
+        whole = whom <= set(done)
+        if changed and not whole:
+            tries[name] = {"done": done, "failed": failed, "title": notice.title}
+            self.journal.perform(Tried(name, tries[name]))
+        return whole
+
+    def _failed(self, receiver: Receiver, before: dict[str, Any], failure: Failure) -> dict[str, Any]:
+        number = before.get("attempts", 0) + 1
+        pause = pause_after(number, random.random(), failure.retry_after)  # noqa: S311 - spreads the tries
+        if failure.away:
+            self._rests[receiver.name] = time.monotonic() + pause
+        return {"attempts": number, "next": self.journal.now().wall + pause, "error": failure.why}
+
+
+def _alarm(row: Alert, title: str, receivers: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": row.kind,
+        "subject": row.operation_id,
+        "name": str(row.alert_id),
+        "at": row.at,
+        "title": title,
+        "receivers": list(receivers),
+        "facts": known,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a receiver has not taken a notice."""
+
+    why: str
+    away: bool
+    retry_after: float | None = None
+
+
+def attempt(receiver: Receiver, notice: Notice) -> Failure | None:
+    """Tell one receiver; return how that failed, if it did. What is said of it holds no secret."""
+    try:
+        receiver.deliver(notice)
+    except NotTaken as error:
+        return Failure(secrets.clean(str(error)), error.away, error.retry_after)
+    except Exception as error:  # noqa: BLE001 - a receiver's own; its message may hold its address
+        return Failure(type(error).__name__, away=True)
+    return None
+
+
+def pause_after(number: int, draw: float, wished: float | None = None) -> float:
+    """Return the seconds to the next try after ``number`` of them: twice as long each time, half of it by chance."""
+    longest = min(LONGEST, 2.0 ** min(number, 12))
+    return max(longest * (0.5 + draw / 2), min(wished or 0.0, LONGEST))
+
+
+def probe_notice(journal: Journal, at: float) -> Notice:
+    """Return a notice that only shows whether a receiver takes one."""
+    identity = notices.notice_id(journal.journal_id, f"test {token_hex(8)}")
+    title, text = "settled: this is a test", "No call is behind it. It was sent by `settled alerts test`."
+    return Notice(identity, "test", "test", title, text, "info", at, journal.journal_id)
+
+
+__all__ = ["Failure", "Postman", "attempt", "pause_after", "probe_notice"]

@@ -1,0 +1,106 @@
+"""One verdict on many calls, chosen by a filter: each is decided by itself, and each has its own result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from settled.api import care, explain, facts, queue, secrets
+from settled.core.settling import Refused, Resolve
+from settled.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from settled.api.guard import Guard
+    from settled.core.call import Call
+    from settled.core.model import Moment
+    from settled.core.settling import Verdict
+    from settled.ports import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which of the calls that wait for a person are meant; ``None`` means any."""
+
+    tool: str | None = None
+    waiting: tuple[explain.Waiting, ...] | None = None
+    """Why they wait: ``unknown``, ``orphan``, ``disputed``, ``undo``."""
+    older_than: float | None = None
+    """Seconds since they were made."""
+    tenant: str | None = None
+    run: str | None = None
+    limit: int | None = None
+    """At most so many, the oldest."""
+
+    def chosen(self, journal: Journal) -> list[Call]:
+        """Return them, the oldest first. Raises ``JournalError``."""
+        now = journal.now()
+        return [call for call in queue.waiting(journal) if self._means(call, now)][: self.limit]
+
+    def _means(self, call: Call, now: Moment) -> bool:
+        return (
+            self.tool in (None, call.tool)
+            and (self.waiting is None or explain.waiting(call, now) in self.waiting)
+            and (self.older_than is None or now.wall - call.created.wall >= self.older_than)
+            and self.tenant in (None, call.tenant)
+            and self.run in (None, facts.run_of(call.scope))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a person says of each of them."""
+
+    verdict: Verdict
+    by: str
+    reason: str
+    then: Literal["rerun", "fail"] = "fail"
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What became of one of them."""
+
+    call: Call
+    """As it stands then; with ``dry_run``, as it would."""
+    why: str = ""
+    """Why the verdict could not be taken; empty: it was."""
+
+
+def decide_all(guard: Guard, calls: list[Call], ruling: Ruling, *, dry_run: bool = False) -> Iterator[Decided]:
+    """Give the verdict on each call, of whatever tenant, under the lock of its epoch. Raises ``JournalError``."""
+    for call in calls:
+        yield rehearsed(guard, call, ruling) if dry_run else _decided(guard, call, ruling)
+
+
+def rehearsed(guard: Guard, call: Call, ruling: Ruling) -> Decided:
+    """Return what would become of a call, by the journal's own rules, without changing it."""
+    by, reason = secrets.clean(ruling.by.strip()), secrets.clean(ruling.reason)
+    verdict = Resolve(call.operation_id, ruling.verdict, by, reason, ruling.then, force=ruling.force)
+    claim = queue.claims(guard.journal).get(call.operation_id)
+    after: Any = queue.rehearse(call, verdict, guard.journal.now(), claim)
+    return Decided(call, after.why) if isinstance(after, Refused) else Decided(after)
+
+
+def _decided(guard: Guard, call: Call, ruling: Ruling) -> Decided:
+    try:
+        care.resolve(
+            guard,
+            call.operation_id,
+            ruling.verdict,
+            by=ruling.by,
+            reason=ruling.reason,
+            result=care.NOT_GIVEN,
+            then=ruling.then,
+            force=ruling.force,
+            any_tenant=True,
+            seen=call,
+        )
+    except DeclarationError as error:
+        return Decided(guard.journal.get(call.operation_id) or call, str(error).removeprefix(f"{call.operation_id}: "))
+    return Decided(guard.journal.get(call.operation_id) or call)
+
+
+__all__ = ["Decided", "Filter", "Ruling", "decide_all", "rehearsed"]

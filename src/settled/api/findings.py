@@ -1,0 +1,52 @@
+"""What comparisons with the tools' ledgers have found, as it stands in the queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from settled.api import secrets
+from settled.core.findings import Finding, See, finding_of
+from settled.core.notes import FINDING
+from settled.core.settling import Refused
+from settled.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from settled.api.guard import Guard
+    from settled.ports import Journal
+
+MARK: Final = "fd_"
+"""How the id of a finding begins."""
+
+
+def all_findings(journal: Journal) -> list[Finding]:
+    """Return every finding that is remembered, the oldest first."""
+    found = (finding_of(text) for text in journal.notes(FINDING).values())
+    return sorted(found, key=lambda finding: (finding.found, finding.finding_id))
+
+
+def open_findings(journal: Journal) -> list[Finding]:
+    """Return the findings that wait for a person, the oldest first."""
+    return [finding for finding in all_findings(journal) if finding.state == "open"]
+
+
+def see(guard: Guard, finding_id: str, *, by: str, reason: str) -> Finding:
+    """Take a finding out of the queue, for good, under a name and a reason. Raises ``DeclarationError``."""
+    if not by.strip() or not reason.strip():
+        raise DeclarationError("a decision needs a name (by=) and a reason (reason=)")
+    seen = guard.journal.perform(See(finding_id, secrets.clean(by.strip()), secrets.clean(reason)))
+    if isinstance(seen, Refused):
+        raise DeclarationError(f"{finding_id}: {seen.why}")
+    return seen
+
+
+def words(finding: Finding) -> str:
+    """Return in a sentence what was found."""
+    called = f" ({finding.ref})" if finding.ref else ""
+    match finding.kind:
+        case "missing":
+            return f"{finding.operation_id} counts as done, and the ledger of {finding.tool} has no effect of it"
+        case "doubled":
+            return f"the ledger of {finding.tool} has one more effect{called} of {finding.operation_id}"
+        case "orphaned":
+            like = f"; {finding.operation_id}, which was alike, is proved not done" if finding.operation_id else ""
+            return f"the ledger of {finding.tool} has an effect{called} that no call on record explains{like}"

@@ -1,0 +1,127 @@
+"""What an alert says: made of the records when it is delivered, without arguments and results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from settled.api import explain, facts, findings, secrets
+from settled.core.books import RunState
+from settled.core.states import State
+from settled.ports import Notice
+
+if TYPE_CHECKING:
+    from settled.core.call import Call
+    from settled.ports import Journal
+
+OF_CALLS: Final = ("unknown", "disputed", "undo", "approval")
+LONGEST: Final = 1000
+"""Characters of a text."""
+_SEVERITY: Final[dict[str, Any]] = {
+    "unknown": "error",
+    "disputed": "critical",
+    "undo": "error",
+    "approval": "info",
+    "partly_compensated": "error",
+    "finding": "warning",
+    "breaker": "warning",
+}
+_TITLES: Final = {
+    "unknown": "the outcome of {} is unknown",
+    "orphan": "the outcome of {} is unknown",
+    "disputed": "the record of {} is disputed",
+    "undo": "{} could not be undone",
+    "approval": "{} waits for a person's leave",
+}
+
+
+def notice_id(journal_id: str, name: str) -> str:
+    """Return the id of a notice: the same from every process, and without a full stop, which signatures split by."""
+    return f"msg_{sha256(f'{journal_id} {name}'.encode()).hexdigest()[:32]}"
+
+
+def describe(journal: Journal, kind: str, subject: str, name: str, at: float) -> Notice | None:
+    """Return what there is to tell; ``None``: it is over, or nobody is to be told. Raises ``JournalError``."""
+    match kind:
+        case "breaker":
+            told = _of_breaker(journal, subject)
+        case "finding":
+            told = _of_finding(journal, subject)
+        case "partly_compensated":
+            told = _of_run(journal, subject)
+        case _:
+            told = _of_call(journal, subject)
+    if told is None:
+        return None
+    title, text, known = told
+    title, text = secrets.clean(title), secrets.clean(text)[:LONGEST]
+    known = {key: value for key, value in known.items() if value not in (None, "")}
+    severity = _SEVERITY.get(kind, "error")
+    identity = notice_id(journal.journal_id, name)
+    return Notice(identity, kind, subject, title, text, severity, at, journal.journal_id, facts=known)
+
+
+def resolved(journal: Journal, told: dict[str, Any], at: float) -> Notice:
+    """Return what tells that an alarm is over; ``told``: what is noted of it."""
+    subject, kind = told["subject"], told["kind"]
+    identity = notice_id(journal.journal_id, f"{told['name']} resolved")
+    call = journal.get(subject) if kind in OF_CALLS else None
+    how = explain.why(call, journal.now()) if call is not None else ""
+    text = secrets.clean(how)[:LONGEST]
+    known = {"state": str(call.state)} if call is not None else {}
+    known = {**told.get("facts", {}), **known}
+    severity = _SEVERITY.get(kind, "error")
+    notice = Notice(identity, kind, subject, told["title"], text, severity, at, journal.journal_id, facts=known)
+    return replace(notice, resolved=True)
+
+
+def _of_call(journal: Journal, operation_id: str) -> tuple[str, str, dict[str, Any]] | None:
+    call, now = journal.get(operation_id), journal.now()
+    waits = explain.waiting(call, now) if call is not None else None
+    if call is None or waits is None or (waits == "unknown" and not call.terms.declared):
+        return None  # a tool without a declared effect stands in the queue, and pages nobody
+    return _TITLES[waits].format(call.tool), explain.why(call, now), _facts(journal, call)
+
+
+def _facts(journal: Journal, call: Call) -> dict[str, Any]:
+    verb = "queue show" if call.state is not State.PROCESSING else "calls show"
+    return {
+        "operation_id": call.operation_id,
+        "tool": call.tool,
+        "tenant": call.tenant,
+        "run": facts.run_of(call.scope),
+        "state": str(call.state),
+        "command": f"settled {verb} {call.operation_id} --journal {journal.url}",
+    }
+
+
+def _of_run(journal: Journal, scope: str) -> tuple[str, str, dict[str, Any]] | None:
+    run_id = facts.run_of(scope)
+    length, _, rest = scope.partition(":")[2].partition(":")
+    run = journal.run(rest[: int(length)], run_id) if run_id is not None else None
+    if run is None or run.state is not RunState.PARTLY_COMPENSATED:
+        return None
+    command = f"settled runs show {run.run_id} --journal {journal.url}"
+    known = {"run": run.run_id, "tenant": run.tenant, "state": str(run.state), "command": command}
+    return f"run {run.run_id} is undone in part only", run.reason, known
+
+
+def _of_finding(journal: Journal, finding_id: str) -> tuple[str, str, dict[str, Any]] | None:
+    found = next((each for each in findings.open_findings(journal) if each.finding_id == finding_id), None)
+    if found is None:
+        return None
+    command = f"settled queue show {finding_id} --journal {journal.url}"
+    known = {"tool": found.tool, "tenant": found.tenant, "operation_id": found.operation_id, "command": command}
+    return f"{found.kind} in the ledger of {found.tool}", findings.words(found), {"finding": finding_id, **known}
+
+
+def _of_breaker(journal: Journal, name: str) -> tuple[str, str, dict[str, Any]] | None:
+    snapshot = journal.breakers().get(name)
+    if snapshot is None or snapshot.get("state") == "closed":
+        return None
+    known = facts.of_breaker(name, snapshot)
+    text = f"{known['failures']} of {known['calls']} calls failed; it is left alone for a while"
+    tool = name.removeprefix("tool:") if name.startswith("tool:") else ""
+    command = f"settled breakers list --journal {journal.url}"
+    return f"the breaker {name} is open", text, {"tool": tool, "breaker": name, "command": command}

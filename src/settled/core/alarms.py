@@ -1,0 +1,66 @@
+"""What is noted of alerts while they are delivered: who delivers, how far each has come, which are open.
+
+A row of the outbox is written with what makes it due. Who delivers it notes an open alarm by what it is about, so that
+the next row about the same is not told again, and so that somebody tells of its end once it is over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from settled.core.notes import ALARM, DELIVERY, SENDING, noted, put
+
+if TYPE_CHECKING:
+    from settled.core.books import Books
+    from settled.core.model import Moment
+
+
+class TakeDelivery(Struct, frozen=True):
+    """Be the one process that delivers alerts now, or stay so."""
+
+    nonce: str
+    """Names the process."""
+    seconds: float
+    """For which nobody else delivers; 0: anybody may."""
+
+    def apply(self, books: Books, now: Moment) -> bool:
+        """Return whether it is ours."""
+        facts = noted(books, SENDING, "alerts")
+        if facts and facts["nonce"] != self.nonce and now.wall < facts["until"]:
+            return False
+        put(books, SENDING, "alerts", {"nonce": self.nonce, "until": now.wall + self.seconds})
+        return True
+
+
+class Tried(Struct, frozen=True):
+    """Note how far the delivery of an alert, or of its end, has come."""
+
+    name: str
+    facts: dict[str, Any] | None
+    """``None``: it has come to its end, or is needed no more."""
+
+    def apply(self, books: Books, now: Moment) -> None:
+        """Do so."""
+        del now
+        put(books, DELIVERY, self.name, self.facts)
+
+
+class Raise(Struct, frozen=True):
+    """Note an alarm of which every receiver was told; ``None``: it is over, and they know."""
+
+    subject: str
+    facts: dict[str, Any] | None
+    delivery: str = ""
+    """The delivery that this ends."""
+
+    def apply(self, books: Books, now: Moment) -> None:
+        """Do so."""
+        del now
+        put(books, ALARM, self.subject, self.facts)
+        if self.delivery:
+            put(books, DELIVERY, self.delivery, None)
+
+
+__all__ = ["Raise", "TakeDelivery", "Tried"]

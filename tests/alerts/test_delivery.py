@@ -1,0 +1,415 @@
+"""Alerts reach their receivers: once as far as can be, for as long as it takes, and so does their end."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import settled
+from settled.api import alerting
+from settled.core import notes
+from settled.core.findings import Finding, Note
+from settled.errors import DeclarationError
+from settled.observe import Webhook
+from settled.ports import NotTaken
+from tests.alerts.conftest import SECRET, declare, round_of
+from tests.shared import ROOT
+
+
+class Dead:
+    """A receiver that is away."""
+
+    def __init__(self, name="dead"):
+        self.name, self.tries = name, 0
+
+    def deliver(self, notice):
+        self.tries += 1
+        raise NotTaken("nobody answers", away=True)
+
+
+class Kept:
+    """A receiver that keeps what it is told."""
+
+    def __init__(self, name="kept"):
+        self.name, self.notices = name, []
+
+    def deliver(self, notice):
+        self.notices.append(notice)
+
+
+def opened(journal):
+    return {subject: notes.read(text) for subject, text in journal.notes(notes.ALARM).items()}
+
+
+# --- what is told ---
+
+
+def test_an_unknown_call_is_told_and_its_end_as_well(guarded, inbox):
+    result = guarded.pay.call(to="a")
+    round_of(guarded)
+    round_of(guarded)
+    (event,) = inbox.events
+    assert inbox.kinds() == [("opened", "unknown")]
+    assert (event["specversion"], event["subject"], event["source"]) == (
+        "1.0",
+        result.operation_id,
+        f"/settled/journals/{guarded.journal.journal_id}",
+    )
+    assert event["data"]["tool"] == "pay"
+    assert event["data"]["command"].startswith(f"settled queue show {result.operation_id} --journal sqlite:")
+    assert inbox.headers[0]["content-type"].startswith("application/cloudevents+json")
+    assert inbox.headers[0]["webhook-id"] == event["id"]
+    assert guarded.journal.alerts() == []
+    guarded.resolve(result.operation_id, "happened", by="ann", reason="seen")
+    round_of(guarded)
+    round_of(guarded)
+    assert inbox.kinds() == [("opened", "unknown"), ("resolved", "unknown")]
+    assert inbox.events[1]["subject"] == result.operation_id
+    assert inbox.events[1]["data"]["state"] == "succeeded"
+    assert len({event["id"] for event in inbox.events}) == 2
+    assert (opened(guarded.journal), guarded.journal.notes(notes.DELIVERY)) == ({}, {})
+
+
+def test_what_is_settled_before_it_was_told_is_not_told(guarded, inbox):
+    result = guarded.pay.call(to="a")
+    guarded.resolve(result.operation_id, "happened", by="ann", reason="seen")
+    round_of(guarded)
+    assert (inbox.events, list(guarded.journal.alerts())) == ([], [])
+
+
+def test_a_call_is_told_of_once_until_it_is_over(guarded, inbox):
+    result = guarded.pay.call(to="a")
+    round_of(guarded)
+    with_more = guarded.journal
+    from settled.testing.records import PutAlert  # noqa: PLC0415 - only here
+
+    with_more.perform(PutAlert("unknown", result.operation_id))
+    round_of(guarded)
+    assert len(inbox.events) == 1
+    assert with_more.alerts() == []
+
+
+def test_leave_a_finding_and_a_breaker_are_told_of(guarded, inbox):
+    asked = guarded.send.options(wait=0).call(to="a")
+    found = Finding("fd_1", "missing", "pay", "", asked.operation_id)
+    guarded.journal.perform(Note("pay", "", (found,), 0.0))
+    snapshot = {"state": "open", "outcomes": [], "trips": 1, "usual": 0.0, "wait": 5.0, "at": 1.0}
+    guarded.journal.save_breakers({"tool:pay": snapshot}, ["tool:pay"])
+    round_of(guarded)
+    assert sorted(inbox.kinds()) == [("opened", "approval"), ("opened", "breaker"), ("opened", "finding")]
+    guarded.approve(asked.operation_id, by="ann")
+    guarded.journal.save_breakers({"tool:pay": {**snapshot, "state": "closed"}})
+    guarded.journal.perform(Note("pay", "", (), 0.0))
+    round_of(guarded)
+    assert sorted(inbox.kinds()[3:]) == [("resolved", "approval"), ("resolved", "breaker"), ("resolved", "finding")]
+
+
+def test_a_run_that_is_undone_in_part_is_told_of(place, inbox):
+    with settled.Guard(place, alerts=Webhook(inbox.url, SECRET)) as guard:
+        guard.floor.keeper.chores.pop()
+
+        @guard.tool(effect="write", irreversible=True, precheck=lambda **_: None)
+        def pay(to: str) -> str:
+            return to
+
+        with guard.run("trip"):
+            pay(to="a")
+        guard.run("trip").compensate("changed my mind") if hasattr(settled.Run, "compensate") else None
+        kinds = [alert.kind for alert in guard.journal.alerts()]
+        assert kinds == ["undo", "partly_compensated"]
+        round_of(guard)
+        assert sorted(inbox.kinds()) == [("opened", "partly_compensated"), ("opened", "undo")]
+
+
+def test_a_breaker_that_opens_is_told_of_once(place):
+    kept = Kept()
+    with settled.Guard(place, alerts=kept) as guard:
+        guard.floor.keeper.chores.pop()
+
+        @guard.tool(effect="read", record=True, attempts=1)
+        def look(what: str) -> str:
+            raise ConnectionResetError("down")
+
+        for number in range(12):
+            look.call(what=str(number))
+        for _ in range(3):
+            guard.breakers.keep()
+            round_of(guard)
+    assert [notice.kind for notice in kept.notices] == ["breaker"]
+    assert kept.notices[0].subject == "tool:look"
+
+
+def test_a_tool_without_a_declared_effect_pages_nobody(guarded, inbox):
+    @guarded.tool
+    def mail(to: str) -> None:
+        raise TimeoutError("no answer")
+
+    assert mail.call(to="a").status == "unknown"
+    round_of(guarded)
+    assert (inbox.events, list(guarded.journal.alerts())) == ([], [])
+
+
+# --- failures ---
+
+
+def test_a_receiver_that_fails_is_tried_again_under_the_same_id(guarded, inbox, monkeypatch):
+    monkeypatch.setattr(alerting, "pause_after", lambda *_: 0.0)
+    inbox.answers = [500, 400, 429, 302]
+    guarded.pay.call(to="a")
+    for _ in range(5):
+        assert guarded.journal.alerts()
+        round_of(guarded)
+    assert guarded.journal.alerts() == []
+    assert len({event["id"] for event in inbox.events}) == 1
+    assert len(inbox.events) == 5, "a redirect is a failure, and is not followed"
+
+
+def test_between_tries_there_is_a_pause(guarded, inbox):
+    inbox.answers = [500]
+    guarded.pay.call(to="a")
+    for _ in range(3):
+        round_of(guarded)
+    assert len(inbox.events) == 1
+    (tried,) = (notes.read(text) for text in guarded.journal.notes(notes.DELIVERY).values())
+    (failed,) = tried["failed"].values()
+    assert (failed["attempts"], failed["error"]) == (1, "it answered 500")
+    assert failed["next"] > guarded.journal.now().wall
+
+
+@pytest.mark.parametrize("draw", [0.0, 0.999])
+def test_pauses_double_and_are_bounded(draw):
+    pauses = [alerting.pause_after(number, draw) for number in range(1, 40)]
+    assert pauses == sorted(pauses)
+    assert pauses[0] >= 1.0
+    assert max(pauses) <= 3600.0
+    assert alerting.pause_after(1, draw, 120.0) == 120.0
+    assert alerting.pause_after(1, draw, 1e9) == 3600.0
+
+
+def test_one_that_is_away_holds_up_no_other(place, inbox):
+    dead, kept = Dead(), Kept()
+    with settled.Guard(place, alerts=[dead, Webhook(inbox.url, SECRET), kept]) as guard:
+        guard.floor.keeper.chores.pop()
+        pay, _ = declare(guard)
+        calls = [pay.call(to=str(number)) for number in range(5)]
+        round_of(guard)
+        assert (len(inbox.events), len(kept.notices), dead.tries) == (5, 5, 1), "it is asked once, and then left alone"
+        round_of(guard)
+        assert (len(inbox.events), len(kept.notices)) == (5, 5)
+        assert len(guard.journal.alerts()) == 5
+        for call in calls:
+            guard.resolve(call.operation_id, "happened", by="ann", reason="seen")
+        round_of(guard)
+        round_of(guard)
+        assert len(inbox.events) == len(kept.notices) == 10, "who was told is told of the end"
+        assert guard.journal.alerts() == []
+
+
+def test_a_receiver_that_hangs_blocks_neither_calls_nor_leases(place, until):
+    entered, go = threading.Event(), threading.Event()
+
+    class Hangs:
+        name = "hangs"
+
+        def deliver(self, notice):
+            entered.set()
+            go.wait(30)
+
+    with settled.Guard(place, alerts=Hangs(), lease=1.0) as guard:
+        pay, _ = declare(guard)
+
+        @guard.tool(effect="write")
+        def slow(to: str) -> str:
+            time.sleep(2.5)
+            return to
+
+        pay.call(to="a")
+        assert entered.wait(30)
+        result = slow.call(to="b")
+        assert (result.status, result.attempts) == ("succeeded", 1)
+        rows = guard.journal.log(result.operation_id)
+        assert [str(row.event) for row in rows] == ["claim", "succeed"], "its lease was renewed meanwhile"
+        go.set()
+        until(lambda: not guard.journal.alerts(), "the alert to leave the outbox")
+
+
+# --- several processes ---
+
+
+def test_many_guards_tell_of_each_call_once(place, inbox):
+    guards = []
+    for _ in range(4):
+        guard = settled.Guard(place, alerts=Webhook(inbox.url, SECRET))
+        guard.floor.keeper.chores.pop()
+        guards.append(guard)
+    pay, _ = declare(guards[0])
+    for number in range(20):
+        pay.call(to=str(number))
+
+    def rounds(guard):
+        for _ in range(5):
+            round_of(guard)
+
+    threads = [threading.Thread(target=rounds, args=(guard,)) for guard in guards]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for guard in guards:
+        guard.close()
+    assert len(inbox.events) == len({event["id"] for event in inbox.events}) == 20
+
+
+def test_who_dies_while_delivering_is_followed_by_another_under_the_same_id(place, inbox, monkeypatch):
+    monkeypatch.setattr(alerting, "LEASE", 0.2)
+    first = settled.Guard(place, alerts=Webhook(inbox.url, SECRET))
+    first.floor.keeper.chores.pop()
+    pay, _ = declare(first)
+    pay.call(to="a")
+
+    def dies(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(first.journal, "delivered", dies)
+    with pytest.raises(KeyboardInterrupt):
+        round_of(first)
+    monkeypatch.undo()
+    time.sleep(0.25)
+    with settled.Guard(place, alerts=Webhook(inbox.url, SECRET)) as second:
+        second.floor.keeper.chores.pop()
+        round_of(second)
+        assert second.journal.alerts() == []
+    assert len({event["id"] for event in inbox.events}) == 1
+    first.close()
+
+
+APP = """
+import os, settled
+from settled.observe import Webhook
+
+guard = settled.Guard(os.environ["PLACE"], alerts=Webhook(os.environ["HOOK"], os.environ["SECRET"]))
+
+
+@guard.tool(effect="write", breaker=None)
+def pay(to: str) -> str:
+    raise TimeoutError("no answer")
+"""
+
+
+def test_the_worker_delivers_what_a_killed_process_has_left(tmp_path, place, inbox, until):
+    (tmp_path / "app.py").write_text(APP)
+    around = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT / 'src'}:{tmp_path}",
+        "PLACE": place,
+        "HOOK": inbox.url,
+        "SECRET": SECRET,
+    }
+    code = (
+        "import app, os, signal; app.guard.postman.poke = lambda: None; app.pay.call(to='a'); os.kill(os.getpid(), 9)"
+    )
+    died = subprocess.run([sys.executable, "-c", code], env=around, cwd=tmp_path, timeout=60, check=False)
+    assert died.returncode == -signal.SIGKILL
+    assert inbox.events == []
+    words = [sys.executable, "-m", "settled.cli", "worker", "--every", "0.1", "--app", "app:guard"]
+    with subprocess.Popen(words, env=around, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as worker:
+        until(lambda: inbox.events, "the alert")
+        worker.send_signal(signal.SIGTERM)
+        worker.communicate(timeout=60)
+    assert worker.returncode == 0
+    assert inbox.kinds() == [("opened", "unknown")]
+
+
+def test_a_script_that_ends_at_once_has_told(tmp_path, place, inbox):
+    (tmp_path / "app.py").write_text(APP)
+    around = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT / 'src'}:{tmp_path}",
+        "PLACE": place,
+        "HOOK": inbox.url,
+        "SECRET": SECRET,
+    }
+    code = "import app; app.pay.call(to='a'); app.guard.close()"
+    subprocess.run([sys.executable, "-c", code], env=around, cwd=tmp_path, timeout=60, check=True)
+    assert inbox.kinds() == [("opened", "unknown")]
+
+
+# --- secrets ---
+
+
+def test_a_planted_secret_is_in_no_alert(guarded, inbox):
+    planted = "4111111111111111"
+    result = guarded.pay.call(to="a", card=planted)
+    round_of(guarded)
+    guarded.resolve(result.operation_id, "happened", by="ann", reason="seen password=hunter2hunter2")
+    round_of(guarded)
+    assert len(inbox.raw) == 2
+    told = b"".join(inbox.raw) + repr(inbox.headers).encode()
+    assert planted.encode() not in told
+    assert b"hunter2hunter2" not in told
+    assert SECRET.encode() not in told
+    kept = repr([guarded.journal.notes(kind) for kind in (notes.ALARM, notes.DELIVERY, notes.SENDING)])
+    assert planted not in kept
+
+
+def test_a_receivers_own_error_is_kept_by_its_type_alone(place):
+    class Leaks:
+        name = "leaks"
+
+        def deliver(self, notice):
+            raise ValueError("https://hooks.example/T000/B000/verysecret")
+
+    with settled.Guard(place, alerts=Leaks()) as guard:
+        guard.floor.keeper.chores.pop()
+        pay, _ = declare(guard)
+        pay.call(to="a")
+        round_of(guard)
+        kept = repr(guard.journal.notes(notes.DELIVERY))
+        assert "ValueError" in kept
+        assert "verysecret" not in kept
+
+
+# --- declarations ---
+
+
+async def later(event, facts):
+    """An async sink would never run."""
+
+
+@pytest.mark.parametrize(
+    "alerts",
+    [lambda: None, lambda event: None, lambda event, facts, more: None, "https://x", 5, later, [print, 5], object()],
+)
+def test_what_cannot_be_told_is_refused(alerts):
+    with pytest.raises(DeclarationError, match="alerts= takes"):
+        settled.Guard("memory://", alerts=alerts)
+
+
+@pytest.mark.parametrize("alerts", [lambda event, facts: None, lambda *a, **k: None, print, [], (), [Kept(), print]])
+def test_what_can_be_told_is_taken(alerts):
+    settled.Guard("memory://", alerts=alerts).close()
+
+
+def test_two_receivers_of_one_name_are_refused():
+    with pytest.raises(DeclarationError, match="one name"):
+        settled.Guard("memory://", alerts=[Kept(), Kept()])
+
+
+def test_sinks_and_receivers_are_both_told(place):
+    heard, kept = [], Kept()
+    with settled.Guard(place, alerts=[lambda event, facts: heard.append(event), kept]) as guard:
+        guard.floor.keeper.chores.pop()
+        pay, _ = declare(guard)
+        pay.call(to="a")
+        round_of(guard)
+        assert kept.notices == [], "the row may go only once the sinks have taken it"
+        guard._deliver_alerts()
+        guard._deliver_alerts()
+        round_of(guard)
+        assert guard.journal.alerts() == []
+    assert heard.count("alert") == 1
+    assert len(kept.notices) == 1

@@ -1,0 +1,185 @@
+"""A queue that several people work on, and one verdict on many calls."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import settled
+from settled.core.late import Evidence
+from settled.core.model import Evidence as Proof
+from settled.core.model import Fault, FaultClass
+from settled.core.states import State
+from tests.shared import ROOT
+
+REASON = ("--reason", "seen in the books")
+
+
+def resolve(shop, *words):
+    return shop.cli("queue", "resolve", *words, *REASON)
+
+
+# --- claims ---
+
+
+def test_who_claims_a_call_is_shown_and_nobody_else_decides(shop):
+    op = shop.make("mail", to="a").operation_id
+    assert shop.cli("queue", "claim", op, "--by", "Ada", "--for", "2h").code == 0
+    assert "Ada looks at it" in shop.cli("queue", "list").out
+    assert shop.cli("queue", "show", op, "--json").json["looked_at"]["by"] == "Ada"
+    ended = resolve(shop, op, "happened", "--by", "Bob", "--json")
+    assert (ended.code, ended.error["code"]) == (5, "refused")
+    assert "Ada looks at it" in ended.error["message"]
+    assert resolve(shop, op, "happened", "--by", "Bob", "--dry-run").code == 5
+    assert shop.cli("queue", "claim", op, "--by", "Bob").code == 5
+    assert resolve(shop, op, "happened", "--by", " ada ").code == 0, "names are compared as for leave"
+    assert shop.look(op).state is State.SUCCEEDED
+
+
+def test_a_claim_can_be_let_go_and_taken_over(shop):
+    op = shop.make("mail", to="a").operation_id
+    shop.cli("queue", "claim", op, "--by", "Ada")
+    assert shop.cli("queue", "release", op, "--by", "Bob").code == 5
+    assert shop.cli("queue", "release", op, "--by", "Ada", "--json").json["released"] is True
+    assert shop.cli("queue", "release", op, "--by", "Ada", "--json").json["released"] is False
+    shop.cli("queue", "claim", op, "--by", "Ada")
+    assert shop.cli("queue", "claim", op, "--by", "Bob", "--take-over").code == 0
+    assert resolve(shop, op, "happened", "--by", "Ada").code == 5
+    assert resolve(shop, op, "happened", "--by", "Bob").code == 0
+
+
+def test_a_claim_is_over_after_its_time(shop):
+    op = shop.make("mail", to="a").operation_id
+    assert shop.cli("queue", "claim", op, "--by", "Ada", "--for", "0.001").code == 0
+    assert shop.cli("queue", "list", "--json").json["calls"][0]["looked_at"] is None
+    assert resolve(shop, op, "happened", "--by", "Bob").code == 0
+
+
+def test_a_decision_is_refused_once_the_call_has_changed_since_it_was_claimed(shop):
+    op = shop.make("order", item="a").operation_id
+    shop.cli("queue", "claim", op, "--by", "Ada")
+    with settled.Guard(shop.url) as guard:
+        guard.journal.perform(Evidence(op, 1, Fault(FaultClass.UNKNOWN, Proof.MAYBE, "late_word")))
+    ended = resolve(shop, op, "happened", "--by", "Ada", "--json")
+    assert (ended.code, "changed since you claimed it" in ended.error["message"]) == (5, True)
+    shop.cli("queue", "claim", op, "--by", "Ada")
+    assert resolve(shop, op, "happened", "--by", "Ada").code == 0
+
+
+@pytest.mark.parametrize("time", ["", "x", "-3", "1y", "nan", "inf"])
+def test_a_time_that_is_none_is_refused(shop, time):
+    op = shop.make("mail", to="a").operation_id
+    assert shop.cli("queue", "claim", op, f"--for={time}").code == 2
+
+
+def test_what_waits_for_nobody_cannot_be_claimed(shop):
+    assert shop.cli("queue", "claim", shop.make("price", item="a").operation_id).code == 5
+
+
+# --- one verdict on many ---
+
+
+def test_a_filter_decides_each_call_by_itself_and_tells_each_result(shop):
+    mails = [shop.make("mail", to=str(number)).operation_id for number in range(3)]
+    order = shop.make("order", item="a").operation_id
+    shop.cli("queue", "claim", mails[1], "--by", "Bob")
+    words = ("did-not-happen", "--tool", "mail", "--force", "--yes", "--by", "Ada", "--json")
+    ended = resolve(shop, *words)
+    assert ended.code == 1, "one of them was refused"
+    rows = {row["operation_id"]: row for row in ended.json["calls"]}
+    assert [rows[op]["taken"] for op in mails] == [True, False, True]
+    assert "Bob looks at it" in rows[mails[1]]["refusal"]
+    assert [shop.look(op).state for op in mails] == [State.FAILED, State.UNKNOWN, State.FAILED]
+    assert shop.look(order).state is State.UNKNOWN
+    assert shop.look(mails[0]).decided == "person:Ada"
+    assert (ended.json["total"], ended.json["refused"]) == (3, 1)
+
+
+def test_a_dry_run_over_a_filter_changes_nothing(shop):
+    op, order = shop.make("mail", to="a").operation_id, shop.make("order", item="a").operation_id
+    ended = resolve(shop, "did-not-happen", "--state", "unknown", "--dry-run", "--json")
+    assert ended.code == 1
+    assert {row["operation_id"]: row["taken"] for row in ended.json["calls"]} == {op: False, order: False}
+    ended = resolve(shop, "did-not-happen", "--state", "unknown", "--force", "--dry-run", "--json")
+    assert (ended.code, {row["state"] for row in ended.json["calls"]}) == (0, {"failed"})
+    assert [shop.look(each).state for each in (op, order)] == [State.UNKNOWN] * 2
+
+
+def test_all_parts_of_a_filter_must_fit(shop):
+    op = shop.make("mail", to="a").operation_id
+    for words in (
+        ("--older-than", "1h"),
+        ("--state", "disputed"),
+        ("--tool", "order"),
+        ("--tenant", "acme"),
+        ("--run", "r"),
+    ):
+        ended = resolve(shop, "happened", "--tool", "mail", *words, "--yes", "--json")
+        assert (ended.code, ended.json["total"]) == (0, 0), words
+    assert resolve(shop, "happened", "--older-than", "0", "--limit", "1", "--yes", "--json").json["total"] == 1
+    assert shop.look(op).state is State.SUCCEEDED
+
+
+def test_many_at_once_are_confirmed(shop, monkeypatch):
+    import io  # noqa: PLC0415 - only here
+
+    op = shop.make("mail", to="a").operation_id
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert resolve(shop, "happened", "--tool", "mail").code == 5
+    assert shop.look(op).state is State.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("happened",), ("op_1", "happened", "--tool", "mail"), ("op_1", "op_2", "happened"), ("--tool", "mail", "maybe")],
+)
+def test_one_call_or_a_filter_is_named(shop, words):
+    shop.make("mail", to="a")
+    assert resolve(shop, *words).code == 2
+
+
+def test_one_result_is_not_the_result_of_many(shop):
+    shop.make("mail", to="a")
+    assert resolve(shop, "happened", "--tool", "mail", "--result", "1").code == 2
+
+
+# --- what does not wait yet ---
+
+
+def test_calls_of_a_dead_process_are_told_of_with_the_command_that_takes_them_in(shop):
+    shop.make("price", item="a")
+    make = "import shop; shop.guard.tools['crash'].call(item='a')"
+    around = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    ended = subprocess.run([sys.executable, "-c", make], cwd=shop.folder, env=around, timeout=60, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    for words in (("queue", "list"), ("status",)):
+        told = shop.cli(*words).err
+        assert "1 call under way of a process that is dead" in told
+        assert "settled reconcile --app MODULE:GUARD --journal sqlite:///shop.db" in told
+        assert shop.cli(*words, "--json").json["under_way"] == {"dead": 1, "unseen": 0}
+    (row,) = shop.cli("calls", "list", "--state", "processing", "--json").json["calls"]
+    assert "settled reconcile" in shop.cli("queue", "show", row["operation_id"]).err
+    assert shop.cli("reconcile", app=True).code == 0
+    assert shop.cli("queue", "list", "--json").json["under_way"] == {"dead": 0, "unseen": 0}
+    assert shop.look(row["operation_id"]).state is State.UNKNOWN
+
+
+def test_an_approval_shows_how_many_must_agree_and_who_did(shop):
+    with settled.Guard(shop.url) as guard:
+
+        @guard.tool(effect="write", approve=True, approvers=2)
+        def pay(amount: int) -> int:
+            return amount
+
+        op = pay.options(wait=0).call(amount=5).operation_id
+    assert "1 approval" in shop.cli("status").out
+    shown = shop.cli("queue", "show", op)
+    assert "2 persons" in shown.out
+    assert "nobody so far" in shown.out
+    assert shop.cli("queue", "approve", op, "--by", "Ada").code == 0
+    shown = shop.cli("queue", "show", op)
+    assert "Ada" in shown.out
+    leave = shop.cli("queue", "show", op, "--json").json["leave"]
+    assert (leave["persons"], leave["agreed"], leave["given"]) == (2, ["Ada"], False)
