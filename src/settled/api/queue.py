@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from settled import host
-from settled.api import explain, making
+from settled.api import explain, facts, making
 from settled.core import rules
 from settled.core.settle import settle
 from settled.core.settling import Adopt, Refused
@@ -71,6 +71,15 @@ def pages(journal: Journal, query: CallQuery) -> Iterator[Call]:
         if len(page) < PAGE:
             return
         query = replace(query, after=page[-1].operation_id)
+
+
+def run_of(journal: Journal, call: Call) -> str | None:
+    """Return the run that a call belongs to: its own, that of the step that it undoes, or of the call around it."""
+    found: Call | None = call
+    while found is not None and facts.run_of(found.scope) is None:
+        kind, _, name = found.scope.partition(":")
+        found = journal.get(name) if kind in ("undo", "call") else None
+    return None if found is None else facts.run_of(found.scope)
 
 
 def living(call: Call) -> dict[int, bool | None]:
@@ -175,4 +184,4 @@ def rehearse(call: Call, verdict: Resolve, now: Moment) -> Call | Refused:
     return verdict.apply(books, now)
 
 
-__all__ = ["ByKey", "Listening", "Probing", "adopted", "aprobe", "find", "living", "pages", "rehearse", "waiting"]
+__all__ = ["ByKey", "Listening", "Probing", "adopted", "aprobe", "find", "living", "pages", "rehearse", "run_of", "waiting"]

@@ -11,7 +11,7 @@ import typer
 
 from settled.api import explain, facts
 from settled.api.deciding import decide
-from settled.api.queue import aprobe, waiting
+from settled.api.queue import aprobe, run_of, waiting
 from settled.cli import output, show, verdicts
 from settled.cli.confirming import confirm
 from settled.cli.exits import Exit, Problem
@@ -71,21 +71,26 @@ def list_queue(
     """
     with opened(Given(journal, app)) as target:
         found, now = waiting(target.journal), target.journal.now()
-        document = {"total": len(found), "calls": [facts.of_call(call, now) for call in found[:limit]]}
-        output.emit(as_json, document, lambda: _show_list(target, found, limit, now))
+        runs = [run_of(target.journal, call) for call in found[:limit]]
+        rows = [facts.of_call(call, now) | {"run": run} for call, run in zip(found, runs, strict=False)]
+        document = {"total": len(found), "calls": rows}
+        output.emit(as_json, document, lambda: _show_list(target, found, runs, now))
     if fail and found:
         raise typer.Exit(Exit.ATTENTION)
 
 
-def _show_list(target: Target, found: list[Call], limit: int, now: Moment) -> None:
+def _show_list(target: Target, found: list[Call], runs: list[str | None], now: Moment) -> None:
     if not found:
         output.tell("nothing waits for a person")
         return
-    output.table(("OP", "SINCE", "WHAT", "TOOL", "WHY"), [_row(call, now) for call in found[:limit]])
-    if any(not call.terms.declared for call in found[:limit]):
+    header, rows = ("OP", "SINCE", "WHAT", "TOOL", "WHY"), [_row(call, now) for call in found[: len(runs)]]
+    if any(runs):
+        header, rows = (*header, "RUN"), [(*row, run or "-") for row, run in zip(rows, runs, strict=True)]
+    output.table(header, rows)
+    if any(not call.terms.declared for call in found[: len(runs)]):
         output.tell("* no effect is declared for this tool, so it is treated as a write")
-    if len(found) > limit:
-        output.tell(f"{len(found) - limit} more wait: --limit {len(found)}")
+    if len(found) > len(runs):
+        output.tell(f"{len(found) - len(runs)} more wait: --limit {len(found)}")
     output.tell(f"to look at one: settled queue show {found[0].operation_id}{target.given.options()}")
 
 
