@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import time
@@ -25,8 +26,10 @@ AT_ONCE = 16
 """Trips that one agent makes at the same time."""
 UNDO_WITHIN = 20.0
 STRANGERS = 0.03
-"""Share of the trips that an agent of another slot tries too, and of those that are entered again when they are over."""
+"""Share of the trips that an agent of another slot tries too, and of those that are entered again when over."""
 OVER = frozenset({"completed", "compensated", "partly_compensated"})
+AGAIN = "again.json"
+"""Names the trips that are to be entered once more: whoever worked on them was killed when all else was over."""
 _PAUSE = 0.05
 
 
@@ -40,11 +43,13 @@ class Agent:
         finished = {row["trip"] for row in rows(self.told) if row["said"] in OVER}
         every = self.orders.trips
         draw = random.Random(os.getpid())  # noqa: S311 - whom it disturbs is no secret
-        own = [trip for trip in every[slot::slots] if trip.name not in finished]
+        again = Path(self.orders.folder, AGAIN)
+        left = set(json.loads(again.read_text())) if again.exists() else {trip.name for trip in every} - finished
+        own = [trip for trip in every[slot::slots] if trip.name in left]
         others = [trip for trip in every if draw.random() < STRANGERS]
         self.own = deque(own)
         self._own = {trip.name for trip in own}
-        self._others = deque(others[: len(own) // 10])
+        self._others = deque(() if again.exists() else others[: len(own) // 10])
         self._draw = draw
 
     @property
@@ -63,10 +68,13 @@ class Agent:
 
     def tell(self, trip: Trip, said: str, why: str) -> float:
         """Note what it was told of a trip; one of its own that is not over has its turn again. Return a pause."""
-        append(self.told, {"trip": trip.name, "said": said, "why": why[:200], "pid": os.getpid(), "at": time.monotonic_ns()})
+        append(
+            self.told,
+            {"trip": trip.name, "said": said, "why": why[:200], "pid": os.getpid(), "at": time.monotonic_ns()},
+        )
         if trip.name not in self._own:
             return 0.0
-        if said not in OVER or self._draw.random() < STRANGERS:
+        if said not in OVER or (self._others and self._draw.random() < STRANGERS):
             self.own.append(trip)
         return 0.0 if said in OVER else _PAUSE
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bench.travel.plan import DOES, UNDOES, trip_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-Command = Callable[..., str] if TYPE_CHECKING else object
+Command = Callable[..., str]
+"""Uses a command of settled; returns what it printed."""
 
 
 def entries(command: Command) -> list[dict[str, Any]]:

@@ -29,7 +29,10 @@ _BREAKER = replace(
     longest_cooldown=_USUAL.longest_cooldown / PACE,
     lease=_USUAL.lease / PACE,
 )
-_PACE: dict[str, Any] = {"retry": settled.Backoff(base=0.1 / PACE, throttled_base=1 / PACE, cap=1.0), "breaker": _BREAKER}
+_PACE: dict[str, Any] = {
+    "retry": settled.Backoff(base=0.1 / PACE, throttled_base=1 / PACE, cap=1.0),
+    "breaker": _BREAKER,
+}
 _PROBES = 5
 """Tries of one question to a service."""
 _PATIENT = 30.0
@@ -97,7 +100,7 @@ def _doing(part: Part, services: Services) -> dict[str, Any]:
     if part.name == "room":
         options["effect"] = "idempotent"
     if part.name == "payment":
-        options |= {"effect": "deduplicated", "remote_retention": 86_400.0, "attempts": 5}
+        options |= {"effect": "deduplicated", "remote_retention": 86_400.0, "remote_errors": "stored", "attempts": 5}
     if not part.undoes:
         return options | {"irreversible": True, "precheck": _has_an_address}
     undo = {"undo": lambda _, result: {"booking": result["booking"]}} if part.service == "card" else {}

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self, cast
 
-from bench.travel.agent import OVER, live
+from bench.travel.agent import AGAIN, OVER, live
 from bench.travel.orders import Orders, append, rows
-from bench.travel.plan import SERVICES
+from bench.travel.plan import SERVICES, trip_name
 from settled.testing.kill.life import fork
 from settled.testing.kill.nursery import KILLED
 from settled.testing.kill.plan import Plan
@@ -126,11 +126,26 @@ class Fleet:
             if time.monotonic() - began > longest:
                 raise PlayFailed(f"{self.over} of {self.orders.runs} trips are over after {longest:.0f} s")
             time.sleep(_LOOK)
+        self._enter_again()
         for process in self._commands.values():
             process.send_signal(signal.SIGTERM)
         for process in self._commands.values():
             process.wait(_GOODBYE)
         self._commands.clear()
+
+    def _enter_again(self) -> None:
+        """Let whoever starts the agents see to runs that a killed one has left, as it would at its next start."""
+        listed = json.loads(self.command("runs", "list", "--state", "active", "--limit", "1000000", "--json"))["runs"]
+        left = sorted({trip_name(run["run"]) for run in listed})
+        (self.folder / AGAIN).write_text(json.dumps(left))
+        for slot in range(self.pace.agents if left else 0):
+            self._start_agent(slot)
+        end = time.monotonic() + _COMMAND
+        while self._agents:
+            self._look_at_agents()
+            if time.monotonic() > end:
+                raise PlayFailed(f"{left} do not come to an end")
+            time.sleep(_LOOK)
 
     @property
     def over(self) -> int:
@@ -158,7 +173,7 @@ class Fleet:
                 raise PlayFailed(error.read_text() if error.exists() else f"an agent ended with {code}")
 
     def _start_worker(self, name: str) -> None:
-        words = ["worker", "--every", "0.5", "--no-prune", "--json"]
+        words = ["worker", "--every", "1", "--no-prune", "--json"]
         self._commands[name] = self._settled(name, *words)
 
     def _look_at_commands(self, *, resume: bool) -> None:

@@ -61,7 +61,7 @@ class Books:
     def _book(self, request: dict[str, Any], fault: Fault) -> Answer:
         trip, part = trip_of(self.seed, request["trip"]), request["part"]
         if (part, trip.fails) in (("car", "no_car"), ("payment", "declined")):
-            self.note(request, fault, "refused")
+            self.note(request, fault, "refused")  # of a payment always again under the same key
             return (422, {"error": "no car is left"}) if part == "car" else (402, {"error": "declined"})
         known = self._by_key.get(request["key"]) if part == "payment" else None  # it de-duplicates on keys
         if part == "room":  # a PUT: twice is as once

@@ -184,4 +184,16 @@ def rehearse(call: Call, verdict: Resolve, now: Moment) -> Call | Refused:
     return verdict.apply(books, now)
 
 
-__all__ = ["ByKey", "Listening", "Probing", "adopted", "aprobe", "find", "living", "pages", "rehearse", "run_of", "waiting"]
+__all__ = [
+    "ByKey",
+    "Listening",
+    "Probing",
+    "adopted",
+    "aprobe",
+    "find",
+    "living",
+    "pages",
+    "rehearse",
+    "run_of",
+    "waiting",
+]

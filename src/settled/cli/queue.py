@@ -83,7 +83,8 @@ def _show_list(target: Target, found: list[Call], runs: list[str | None], now: M
     if not found:
         output.tell("nothing waits for a person")
         return
-    header, rows = ("OP", "SINCE", "WHAT", "TOOL", "WHY"), [_row(call, now) for call in found[: len(runs)]]
+    header: tuple[str, ...] = ("OP", "SINCE", "WHAT", "TOOL", "WHY")
+    rows = [_row(call, now) for call in found[: len(runs)]]
     if any(runs):
         header, rows = (*header, "RUN"), [(*row, run or "-") for row, run in zip(rows, runs, strict=True)]
     output.table(header, rows)
