@@ -50,7 +50,7 @@ class Agent:
         self.own = deque(own)
         self._own = {trip.name for trip in own}
         self._others = deque(() if again.exists() else others[: len(own) // 10])
-        self._draw = draw
+        self._draw, self._helped = draw, again.exists()
 
     @property
     def is_async(self) -> bool:
@@ -61,10 +61,23 @@ class Agent:
         """Yield trips to make, until all own ones are over. For several hands at once."""
         while True:
             try:
-                stranger = self._others and self._draw.random() < STRANGERS
+                stranger = self._others and (not self.own or self._draw.random() < STRANGERS)
                 yield (self._others if stranger else self.own).popleft()
             except IndexError:
-                return
+                if not self._help():
+                    return
+
+    def _help(self) -> bool:
+        """Take up trips of agents that are not through yet, if there are any; once."""
+        if self._helped:
+            return False
+        self._helped = True
+        told = (row for path in self.told.parent.glob("told-*.jsonl") for row in rows(path))
+        over = {row["trip"] for row in told if row["said"] in OVER}
+        left = [trip for trip in self.orders.trips if trip.name not in over]
+        self._draw.shuffle(left)
+        self._others.extend(left)
+        return bool(left)
 
     def tell(self, trip: Trip, said: str, why: str) -> float:
         """Note what it was told of a trip; one of its own that is not over has its turn again. Return a pause."""

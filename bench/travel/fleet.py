@@ -116,8 +116,8 @@ class Fleet:
         resume, news = Due(self.pace.resume, draw), Due(5.0, draw)
         while self._agents:
             self._look_at_agents()
-            if agent.now() and self._agents:
-                self._kill("agent", draw.choice(sorted(self._agents.values())))
+            if agent.now() and (slot := draw.randrange(self.pace.agents)) in self._agents:
+                self._kill("agent", self._agents[slot])
             if worker.now():
                 self._kill("worker", self._commands[f"worker-{draw.randrange(_WORKERS)}"].pid)
             self._look_at_commands(resume=resume.now())
@@ -173,7 +173,7 @@ class Fleet:
                 raise PlayFailed(error.read_text() if error.exists() else f"an agent ended with {code}")
 
     def _start_worker(self, name: str) -> None:
-        words = ["worker", "--every", "1", "--no-prune", "--json"]
+        words = ["worker", "--every", "3", "--no-prune", "--json"]
         self._commands[name] = self._settled(name, *words)
 
     def _look_at_commands(self, *, resume: bool) -> None:
