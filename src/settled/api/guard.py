@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, overload
 
-from settled.api import care, deciding, fallbacks, making
+from settled.api import care, deciding, fallbacks, making, recalling
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
@@ -192,39 +192,54 @@ class Guard:
             if in_loop():
                 raise DeclarationError(f"{bound.tool.name} is async: await {bound.tool.name}.acall(…)")
             return asyncio.run(self.amake(bound))
+        if (known := recalling.known(self, bound)) is not None:
+            return making.to_result(self, bound.tool, known)
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
-        result = making.finish(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
+        with recalling.deciding():
+            answer = sync.make(prepared.life, prepared.binding, self.floor)
+        result = making.finish(self, prepared, answer)
         return fallbacks.instead(self, prepared, result) if bound.tool.fallbacks else result
 
     def value_of(self, bound: BoundCall[T]) -> T:
         """Make a bound call from plain code; return its value or raise."""
         if bound.tool.is_async or bound.tool.fallbacks:
             return self.make(bound).unwrap()
+        if (known := recalling.known(self, bound)) is not None:
+            return cast("T", making.value_on_record(self, bound.tool, known))
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return cast("T", prepared.unwrap())
-        value: T = making.value_of(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
+        with recalling.deciding():
+            answer = sync.make(prepared.life, prepared.binding, self.floor)
+        value: T = making.value_of(self, prepared, answer)
         return value
 
     async def avalue_of(self, bound: BoundCall[T]) -> T:
         """Make a bound call from async code; return its value or raise."""
         if bound.tool.fallbacks:
             return (await self.amake(bound)).unwrap()
+        if (known := await recalling.aknown(self, bound)) is not None:
+            return cast("T", making.value_on_record(self, bound.tool, known))
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return cast("T", prepared.unwrap())
-        answer = await aio.make(prepared.life, prepared.binding, self.floor)
+        with recalling.deciding():
+            answer = await aio.make(prepared.life, prepared.binding, self.floor)
         value: T = making.value_of(self, prepared, answer)
         return value
 
     async def amake(self, bound: BoundCall[T]) -> Result[T]:
         """Make a bound call from async code."""
+        if (known := await recalling.aknown(self, bound)) is not None:
+            return making.to_result(self, bound.tool, known)
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
-        result = making.finish(self, prepared, await aio.make(prepared.life, prepared.binding, self.floor))
+        with recalling.deciding():
+            answer = await aio.make(prepared.life, prepared.binding, self.floor)
+        result = making.finish(self, prepared, answer)
         return await fallbacks.ainstead(self, prepared, result) if bound.tool.fallbacks else result
 
     def ask_of(self, bound: BoundCall[Any]) -> Ask | None:

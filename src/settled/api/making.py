@@ -252,6 +252,12 @@ def value_of(guard: Guard, prepared: Prepared, answer: Answer) -> Any:
     return finish(guard, prepared, answer).unwrap()
 
 
+def value_on_record(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> Any:
+    """Return the value of a success on record, or raise where it cannot be had."""
+    value, available, _ = _value(guard, tool, answer)
+    return value if available else to_result(guard, tool, answer).unwrap()
+
+
 def note(guard: Guard, prepared: Prepared, answer: Answer) -> None:
     """Remember of an answer what counts for later calls."""
     tool = prepared.bound.tool
