@@ -11,6 +11,7 @@ import pytest
 
 import settled
 from settled.api import recollection as module
+from settled.api.asking import digests
 from settled.core.runs import EnterRun, LeaveRun
 
 
@@ -191,20 +192,15 @@ def test_where_it_has_come_to_what_is_new_it_remembers_no_more(shop):
         assert run.recollection is None
 
 
-def test_while_a_claim_is_being_decided_the_journal_answers(shop):
+def test_what_the_journal_decides_on_it_alone_answers(shop):
     with shop.guard.run("r"):
         shop.buy("tea")
     with shop.guard.run("r") as run:
         run.recollection.read(run)
-        with run.recollection:
-            assert run.recollection.take(run, "buy", *_digests(shop, "tea")) is None
-        assert run.recollection.take(run, "buy", *_digests(shop, "tea")) is not None
-
-
-def _digests(shop, what):
-    from settled.api.asking import digests  # noqa: PLC0415 - here alone
-
-    return digests(shop.buy, shop.buy.schema.bind((what,), {}))
+        assert shop.buy.options(wait=1.0).call("tea").replayed  # with options it is the journal's to decide
+        run.recollection.read(run)
+        tea = digests(shop.buy, shop.buy.schema.bind(("tea",), {}))
+        assert run.recollection.take(run, "buy", *tea) is None
 
 
 def test_a_forked_child_leaves_its_parents_memory_alone(tmp_path):

@@ -192,54 +192,51 @@ class Guard:
             if in_loop():
                 raise DeclarationError(f"{bound.tool.name} is async: await {bound.tool.name}.acall(…)")
             return asyncio.run(self.amake(bound))
-        if (known := recalling.known(self, bound)) is not None:
+        run = current_run.get()
+        if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
             return making.to_result(self, bound.tool, known)
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
-        with recalling.deciding():
-            answer = sync.make(prepared.life, prepared.binding, self.floor)
-        result = making.finish(self, prepared, answer)
+        result = making.finish(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
         return fallbacks.instead(self, prepared, result) if bound.tool.fallbacks else result
 
     def value_of(self, bound: BoundCall[T]) -> T:
         """Make a bound call from plain code; return its value or raise."""
         if bound.tool.is_async or bound.tool.fallbacks:
             return self.make(bound).unwrap()
-        if (known := recalling.known(self, bound)) is not None:
+        run = current_run.get()
+        if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
             return cast("T", making.value_on_record(self, bound.tool, known))
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return cast("T", prepared.unwrap())
-        with recalling.deciding():
-            answer = sync.make(prepared.life, prepared.binding, self.floor)
-        value: T = making.value_of(self, prepared, answer)
+        value: T = making.value_of(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
         return value
 
     async def avalue_of(self, bound: BoundCall[T]) -> T:
         """Make a bound call from async code; return its value or raise."""
         if bound.tool.fallbacks:
             return (await self.amake(bound)).unwrap()
-        if (known := await recalling.aknown(self, bound)) is not None:
+        run = current_run.get()
+        if run is not None and run.recollection and (known := await recalling.aknown(self, run, bound)):
             return cast("T", making.value_on_record(self, bound.tool, known))
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return cast("T", prepared.unwrap())
-        with recalling.deciding():
-            answer = await aio.make(prepared.life, prepared.binding, self.floor)
+        answer = await aio.make(prepared.life, prepared.binding, self.floor)
         value: T = making.value_of(self, prepared, answer)
         return value
 
     async def amake(self, bound: BoundCall[T]) -> Result[T]:
         """Make a bound call from async code."""
-        if (known := await recalling.aknown(self, bound)) is not None:
+        run = current_run.get()
+        if run is not None and run.recollection and (known := await recalling.aknown(self, run, bound)):
             return making.to_result(self, bound.tool, known)
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
-        with recalling.deciding():
-            answer = await aio.make(prepared.life, prepared.binding, self.floor)
-        result = making.finish(self, prepared, answer)
+        result = making.finish(self, prepared, await aio.make(prepared.life, prepared.binding, self.floor))
         return await fallbacks.ainstead(self, prepared, result) if bound.tool.fallbacks else result
 
     def ask_of(self, bound: BoundCall[Any]) -> Ask | None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from settled.api.asking import digests, place_of
 from settled.api.bound import ORDINARY
-from settled.api.run import current_run
 from settled.api.schema import BadArguments
 from settled.api.undoing import demand_undoing
 from settled.core.answer import Answer, from_record
@@ -20,51 +18,47 @@ if TYPE_CHECKING:
     from settled.api.guard import Guard
     from settled.api.recollection import Recollection
     from settled.api.run import Run
+    from settled.core.ask import Ask
 
-_NOTHING = nullcontext()
 
-
-def known(guard: Guard, bound: BoundCall[Any]) -> Answer | None:
+def known(guard: Guard, run: Run, bound: BoundCall[Any]) -> Answer | None:
     """Return the answer that is plainly on record; ``None``: the claim is to decide."""
-    run, recollection = _run_of(guard, bound)
-    if run is None or recollection is None:
+    recollection = _that_may_answer(guard, run, bound)
+    if recollection is None:
         return None
     if not recollection.is_read:
         recollection.read(run)
     return _answer(run, recollection, bound)
 
 
-async def aknown(guard: Guard, bound: BoundCall[Any]) -> Answer | None:
+async def aknown(guard: Guard, run: Run, bound: BoundCall[Any]) -> Answer | None:
     """Like ``known``, without blocking the loop."""
-    run, recollection = _run_of(guard, bound)
-    if run is None or recollection is None:
+    recollection = _that_may_answer(guard, run, bound)
+    if recollection is None:
         return None
     if not recollection.is_read:
         await asyncio.to_thread(recollection.read, run)
     return _answer(run, recollection, bound)
 
 
-def deciding() -> Recollection | nullcontext[None]:
-    """Return what to hold while a claim decides: meanwhile nothing is answered from memory."""
-    run = current_run.get()
-    return (_own(run) if run is not None else None) or _NOTHING
+def to_be_claimed(run: Run, ask: Ask) -> None:
+    """The journal decides on this call: from here on it alone answers its like."""
+    recollection = run.recollection
+    if recollection is not None and recollection.pid == os.getpid():
+        recollection.leave(ask.tool, ask.identity)
 
 
-def _own(run: Run) -> Recollection | None:
-    """Return what a run remembers; in a forked child nothing: the run is its parent's, and so may be the lock."""
-    found = run.recollection
-    return found if found is None or found.pid == os.getpid() else None
+def _that_may_answer(guard: Guard, run: Run, bound: BoundCall[Any]) -> Recollection | None:
+    """Return what the run remembers, for a call that is found by its place in the run and by nothing else.
 
-
-def _run_of(guard: Guard, bound: BoundCall[Any]) -> tuple[Run | None, Recollection | None]:
-    """Return the run of a call that is found by its place in it, and by nothing else; and what that remembers."""
-    run = current_run.get()
-    if run is None or run.recollection is None or run.guard is not guard or bound.options is not ORDINARY:
-        return None, None
-    declared = bound.tool.checked.options
+    In a forked child nothing: the run is its parent's, and the lock may be held by a thread that is not here.
+    """
+    found, declared = run.recollection, bound.tool.checked.options
+    if found is None or found.pid != os.getpid() or run.guard is not guard or bound.options is not ORDINARY:
+        return None
     if declared.key is not None or declared.approve is not None or lent.get() is not None:
-        return None, None
-    return (run, _own(run)) if place_of(guard).inside is None else (None, None)
+        return None
+    return found if place_of(guard).inside is None else None
 
 
 def _answer(run: Run, recollection: Recollection, bound: BoundCall[Any]) -> Answer | None:

@@ -37,16 +37,7 @@ class Recollection:
         self._recall: Recall | None = None
         self._until = 0.0
         self._misses = 0
-        self._at_work = 0
-
-    def __enter__(self) -> None:
-        """A claim is being decided: meanwhile nothing is answered from memory, since it may take the same call."""
-        with self._lock:
-            self._at_work += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._at_work -= 1
+        self._left: set[tuple[str, str]] = set()
 
     @property
     def is_read(self) -> bool:
@@ -60,12 +51,21 @@ class Recollection:
             run.recollection = None
         with self._lock:
             self._recall, self._until = Recall(calls or (), run.memory), began + run.guard.lease
+            for tool, identity in self._left:
+                self._recall.leave(tool, identity)
+
+    def leave(self, tool: str, identity: str) -> None:
+        """Leave calls of one kind to the journal from now on: a claim that is being decided may take the same one."""
+        with self._lock:
+            self._left.add((tool, identity))
+            if self._recall is not None:
+                self._recall.leave(tool, identity)
 
     def take(self, run: Run, tool: str, identity: str, words: str) -> Call | None:
         """Return the call that answers; ``None``: the claim is to decide."""
         with self._lock:
             recall = self._recall
-            if recall is None or self._at_work or time.monotonic() >= self._until:
+            if recall is None or time.monotonic() >= self._until:
                 return None
             call = recall.take(tool, identity, words)
             self._misses = 0 if call is not None else self._misses + 1

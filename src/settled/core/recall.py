@@ -33,6 +33,10 @@ class Recall:
     def __len__(self) -> int:
         return len(self._calls)
 
+    def leave(self, tool: str, identity: str) -> None:
+        """Answer calls of one kind no more."""
+        self._calls.pop((tool, identity), None)
+
     def take(self, tool: str, identity: str, words: str) -> Call | None:
         """Return the call that answers, and note in the entry that it was told; ``None``: the claim is to decide."""
         entry, call = self._entry, self._calls.get((tool, identity))
