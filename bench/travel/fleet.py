@@ -30,6 +30,10 @@ APP = "bench.travel.app:guard"
 _LOOK = 0.02
 _GOODBYE = 60.0
 _WORKERS = 2
+_PROGRESS = 1000
+"""Bytes that agents note between two kills at the least: some ten trips."""
+_SETTLINGS = 10
+"""Times that settled's commands go on with what is left, at the most."""
 _COMMAND = 120.0
 """Seconds that one command of settled may take."""
 
@@ -79,6 +83,8 @@ class Fleet:
         self._agents: dict[int, int] = {}
         """Slot -> process id."""
         self._lives: Counter[int] = Counter()
+        self._told = 0
+        """Bytes of what agents had been told at the last kill."""
         self._commands: dict[str, subprocess.Popen[bytes]] = {}
         try:
             ports = {name: self._service(name, seed) for name in SERVICES}
@@ -116,7 +122,7 @@ class Fleet:
         resume, news = Due(self.pace.resume, draw), Due(5.0, draw)
         while self._agents:
             self._look_at_agents()
-            if agent.now() and (slot := draw.randrange(self.pace.agents)) in self._agents:
+            if agent.now() and (slot := draw.randrange(self.pace.agents)) in self._agents and self._has_come_on():
                 self._kill("agent", self._agents[slot])
             if worker.now():
                 self._kill("worker", self._commands[f"worker-{draw.randrange(_WORKERS)}"].pid)
@@ -146,6 +152,13 @@ class Fleet:
             if time.monotonic() > end:
                 raise PlayFailed(f"{left} do not come to an end")
             time.sleep(_LOOK)
+
+    def _has_come_on(self) -> bool:
+        """Whether something was brought to its end since the last kill: on a busy machine kills are rarer, too."""
+        size = sum(path.stat().st_size for path in self.folder.glob("told-*.jsonl"))
+        come_on = size - self._told >= _PROGRESS
+        self._told = size if come_on else self._told
+        return come_on
 
     @property
     def over(self) -> int:
@@ -217,7 +230,7 @@ class Fleet:
     def settle(self, tell: Callable[[str], object]) -> None:
         """Let settled's commands go on with what is left, as a schedule would, until nothing more comes of it."""
         before = ""
-        for no in range(10):
+        for no in range(_SETTLINGS):
             self.command("reconcile", "--limit", "100000", codes=(0, 1))
             self.command("runs", "resume", "--wait", "10", codes=(0, 1, 5))
             now = self.command("queue", "list", "--limit", "1000000", "--json")
