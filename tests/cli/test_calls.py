@@ -8,7 +8,20 @@ from settled.core.states import State
 
 ROW = {
     *("operation_id", "tool", "state", "waiting", "why", "effect", "declared", "created", "changed", "attempts"),
-    *("reason", "decided", "disputed", "asserted", "held", "not_before", "key", "key_kind", "tenant", "run", "scope"),
+    *(
+        "reason",
+        "decided",
+        "disputed",
+        "asserted",
+        "held",
+        "not_before",
+        "key",
+        "key_kind",
+        "tenant",
+        "run",
+        "undoes",
+        "scope",
+    ),
     "step",
 }
 
@@ -84,7 +97,8 @@ def test_show_tells_arguments_result_attempts_and_log(shop):
     for words in (op, "price (read)", '"item": "a"', "9.5", "Attempt 1", "success", "claim", "succeed"):
         assert words in ended.out
     document = shop.cli("calls", "show", op, "--json").json
-    assert set(document) == ROW | {"arguments", "arguments_note", "leave", "result", "result_note", "doubt", "log"}
+    more = {"undoes_what", "arguments", "arguments_note", "leave", "result", "result_note", "doubt", "log"}
+    assert set(document) == ROW | more
     assert (document["arguments"], document["result"], document["doubt"]) == ({"item": "a"}, 9.5, None)
     assert [row["event"] for row in document["log"]] == ["claim", "succeed"]
     assert document["attempts"][0]["process"]["alive"] is True

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -544,3 +545,43 @@ def test_a_run_state_is_known_to_the_journal():
     assert {str(state) for state in RunState} == {
         *("active", "completed", "kept", "rolling_back", "compensated", "partly_compensated")
     }
+
+
+# --- requests that are still on their way ---
+
+
+def test_a_request_that_arrives_late_does_not_do_anew_what_was_undone(desk):
+    """The first request gets no answer, the second one is answered, the run is undone, and then the first arrives."""
+    guard, lifetime, standing, arrived = desk.open(), 0.4, set(), threading.Event()
+    requests = []
+
+    def arrive(room, sent):
+        if time.monotonic() < sent + lifetime:  # what it declares: later it has no effect
+            standing.add(room)
+        arrived.set()
+
+    @guard.tool(effect="write")
+    def give_up(room: str) -> None:
+        standing.discard(room)
+
+    @guard.tool(
+        effect="idempotent",
+        compensate=give_up,
+        max_request_lifetime=lifetime,
+        retry=settled.Backoff(base=0.001, cap=0.01),
+    )
+    def take(room: str) -> str:
+        requests.append(room)
+        if len(requests) == 1:
+            timer = threading.Timer(0.2, arrive, (room, time.monotonic()))
+            timer.start()
+            raise TimeoutError
+        standing.add(room)
+        return room
+
+    with pytest.raises(Failed), guard.run("trip", on_error="compensate", tools=["take"]):
+        take("12")
+        assert standing == {"12"}
+        raise Failed
+    assert arrived.wait(30)
+    assert (status(guard), standing, requests) == ("compensated", set(), ["12", "12"])

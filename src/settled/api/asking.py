@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from settled.api.bound import BoundCall
     from settled.api.guard import Guard
     from settled.api.schema import Arguments
+    from settled.api.tool import Tool
     from settled.core.entry import Entry
 
 
@@ -83,12 +84,7 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
     """
     tool, options = bound.tool, bound.options
     checked, declared = tool.checked, tool.checked.options
-    counted = without_defaults(arguments.plain, arguments.defaults, checked.rules)
-    mark = words = fingerprint(counted, identity=declared.identity, rules=checked.rules)
-    if options.undoes:  # what it undoes says which action it is; a repeat sends what is on record
-        words, mark = content_digest(counted, checked.rules), options.undoes
-    elif declared.identity:
-        words = content_digest(counted, checked.rules)
+    mark, words = digests(tool, arguments, options.undoes)
     operation_id = new_operation_id()
     kind, key = _key(guard, bound, arguments, place)
     return Ask(
@@ -121,6 +117,16 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         leave=None if declared.approve is None else leave_for(tool, arguments),
         entry=place.memory,
     )
+
+
+def digests(tool: Tool[Any, Any], arguments: Arguments, undoes: str = "") -> tuple[str, str]:
+    """Return the digest of what says which action it is, and that of all its words. Raises ``ValueError``."""
+    checked, identity = tool.checked, tool.checked.options.identity
+    counted = without_defaults(arguments.plain, arguments.defaults, checked.rules)
+    if undoes:  # what it undoes says which action it is; a repeat sends what is on record
+        return undoes, content_digest(counted, checked.rules)
+    mark = fingerprint(counted, identity=identity, rules=checked.rules)
+    return mark, content_digest(counted, checked.rules) if identity else mark
 
 
 def new_operation_id() -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, overload
 
-from settled.api import care, deciding, fallbacks, making
+from settled.api import care, deciding, fallbacks, making, recalling
 from settled.api.alerting import Postman
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
@@ -203,6 +203,9 @@ class Guard:
             if in_loop():
                 raise DeclarationError(f"{bound.tool.name} is async: await {bound.tool.name}.acall(…)")
             return asyncio.run(self.amake(bound))
+        run = current_run.get()
+        if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
+            return making.to_result(self, bound.tool, known)
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
@@ -213,6 +216,9 @@ class Guard:
         """Make a bound call from plain code; return its value or raise."""
         if bound.tool.is_async or bound.tool.fallbacks:
             return self.make(bound).unwrap()
+        run = current_run.get()
+        if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
+            return cast("T", making.value_on_record(self, bound.tool, known))
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return cast("T", prepared.unwrap())
@@ -223,6 +229,9 @@ class Guard:
         """Make a bound call from async code; return its value or raise."""
         if bound.tool.fallbacks:
             return (await self.amake(bound)).unwrap()
+        run = current_run.get()
+        if run is not None and run.recollection and (known := await recalling.aknown(self, run, bound)):
+            return cast("T", making.value_on_record(self, bound.tool, known))
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return cast("T", prepared.unwrap())
@@ -232,6 +241,9 @@ class Guard:
 
     async def amake(self, bound: BoundCall[T]) -> Result[T]:
         """Make a bound call from async code."""
+        run = current_run.get()
+        if run is not None and run.recollection and (known := await recalling.aknown(self, run, bound)):
+            return making.to_result(self, bound.tool, known)
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared

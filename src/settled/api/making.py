@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from settled.api import secrets, words
+from settled.api import recalling, secrets, words
 from settled.api.asking import NOWHERE, Place, make_ask, needs_record, place_of
 from settled.api.bound import ORDINARY
 from settled.api.recent import told_as
@@ -66,6 +66,8 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
         return invalid(guard, bound, {"arguments": str(error)})
     except Exception as error:  # noqa: BLE001 - the tool's own key= function
         return invalid(guard, bound, {"arguments": f"no key can be made of them: {type(error).__name__}"})
+    if ask is not None and place.run is not None and place.run.recollection is not None:
+        recalling.to_be_claimed(place.run, ask)
     if ask is not None and ask.leave is not None:
         guard.floor.attend()  # its asker may wait for the person whom the alert is to reach
     binding = make_binding(guard, tool, arguments, ask)
@@ -253,6 +255,12 @@ def value_of(guard: Guard, prepared: Prepared, answer: Answer) -> Any:
                 note(guard, prepared, answer)
             return value
     return finish(guard, prepared, answer).unwrap()
+
+
+def value_on_record(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> Any:
+    """Return the value of a success on record, or raise where it cannot be had."""
+    value, available, _ = _value(guard, tool, answer)
+    return value if available else to_result(guard, tool, answer).unwrap()
 
 
 def note(guard: Guard, prepared: Prepared, answer: Answer) -> None:

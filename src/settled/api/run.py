@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from settled.api import secrets
 from settled.api.entering import Entering, Saga, reason_of
+from settled.api.recollection import Recollection
 from settled.api.run_state import State, decoded
 from settled.core.books import RunState
 from settled.core.claim import Reserve
@@ -77,6 +78,8 @@ class Run:
         """The call in which the run was entered, if any: inside the run its calls are the run's."""
         self.hidden: set[str] = set()
         """Texts that calls made in it hide, in this process's memory alone: no reason on record shows them."""
+        self.recollection: Recollection | None = None
+        """What calls that are plainly on record are answered from; only where the run was entered before."""
         self._entering = threading.Lock()
         self._messages = 0
 
@@ -118,6 +121,7 @@ class Run:
 
     def _entered(self, memory: Entry, saved: Mapping[str, bytes]) -> Self:
         self.memory = memory
+        self.recollection = Recollection() if memory.earlier else None
         self.state = State(self.guard.vault, saved)
         self._token = current_run.set(self)
         self.guard.runs_here.add(self.guard.tenant, self.run_id, self._claim)
@@ -205,6 +209,7 @@ class Run:
             self._entering.release()
 
     def _left(self) -> None:
+        self.recollection = None
         self.guard.runs_here.drop(self._claim)
         if self._token is not None:
             with contextlib.suppress(ValueError):  # left in another context than it was entered in
@@ -232,6 +237,7 @@ class Run:
         ``compensated``: all of it; ``partly_compensated``: what could not be undone, or is not known, stands in the
         queue. No call of the run is made any more. Raises ``JournalError``.
         """
+        self.recollection = None
         order = self._order(secrets.clean(reason, self._spellings()))
         return self._acompensate(order) if in_loop() else _standing(sagas().roll_back(self.guard, order))
 

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api import sagas, story
+from settled.api import facts, sagas, story
 from settled.api.facts import when
+from settled.api.queue import run_of
 from settled.cli import output
 from settled.cli.confirming import confirm
 from settled.cli.exits import Exit, Problem
@@ -16,6 +17,7 @@ from settled.cli.options import AppOption, FailOption, JournalOption, JsonOption
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import age, local, plural
 from settled.core.books import RunRecord, RunState
+from settled.core.call import Call
 from settled.core.runs import Held
 
 runs = typer.Typer(name="runs", help="Runs: tasks of agents, as a whole.", no_args_is_help=True, rich_markup_mode=None)
@@ -39,7 +41,7 @@ def list_runs(
         list[RunState] | None, typer.Option(help="Only runs in this state; may be given more than once.")
     ] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this tenant.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Look at so many at the most.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Look at so many at the most.")] = 100,
     fail: FailOption = False,
     journal: JournalOption = None,
     app: AppOption = None,
@@ -77,13 +79,16 @@ def show_run(
     """Tell what a run did, line by line, with what undid it."""
     with opened(Given(journal, app)) as target:
         record = _run(target, run, tenant)
-        lines, commands = story.story(target.guard, record), _next(target, record)
+        lines, left = story.story(target.guard, record), story.left_of(target.journal, record)
+        commands = _next(target, record)
         told = [{"at": when(line.at), "operation_id": line.operation_id, "words": line.words} for line in lines]
-        document = story.of_run(record) | {"story": told, "next": commands}
-        output.emit(as_json, document, lambda: _show(target, record, lines, commands))
+        now = target.journal.now()
+        rows = [facts.of_call(call, now) | {"run": run_of(target.journal, call)} for call in left]
+        document = story.of_run(record) | {"story": told, "left": rows, "next": commands}
+        output.emit(as_json, document, lambda: _show(target, record, lines, left, commands))
 
 
-def _show(target: Target, run: RunRecord, lines: list[story.Line], commands: list[str]) -> None:
+def _show(target: Target, run: RunRecord, lines: list[story.Line], left: list[Call], commands: list[str]) -> None:
     now = target.journal.now().wall
     output.facts(
         [
@@ -102,6 +107,10 @@ def _show(target: Target, run: RunRecord, lines: list[story.Line], commands: lis
         output.say(f"{output.INDENT}{local(line.at)}  {output.INDENT * line.depth}{line.words}  [{line.operation_id}]")
     if not lines:
         output.say(f"{output.INDENT}no call is on record")
+    if left:
+        output.title("What is left for a person")
+    for call in left:
+        output.say(f"{output.INDENT}{story.left_words(target.guard, call)}  [{call.operation_id}]")
     if commands:
         output.title("What now")
         for command in commands:
