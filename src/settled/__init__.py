@@ -36,6 +36,7 @@ from settled.errors import (
     RunInProgress,
     RunUndone,
     SettledError,
+    TokenRefused,
 )
 from settled.transaction import Transaction
 
@@ -77,6 +78,7 @@ __all__ = [
     "RunUndone",
     "SettledError",
     "Skip",
+    "TokenRefused",
     "Tool",
     "ToolOptions",
     "Transaction",

@@ -15,6 +15,7 @@ from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
 from settled.api.entering import Saga
+from settled.api.joining import Joined, grant_of, token_keys
 from settled.api.opening import opened, refusal
 from settled.api.recent import Recent
 from settled.api.result import Result
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from settled.core.settling import Verdict
     from settled.core.threshold import BreakerPolicy
     from settled.ports import Journal, Sink
+    from settled.tokens import RunToken
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,6 +72,8 @@ class Guard:
         alerts: called with each event that wants attention; must neither raise nor block.
         lease: seconds that a claim lives unless it is renewed.
         encryption_key: Fernet key (or several, newest first): arguments and results are kept encrypted.
+        token_key: signs the tokens of ``run.token``, the same for all who join; or several: the first signs, and
+            each is good for checking while keys are changed.
         journal_id, must_exist: refuse another journal, or a missing one, instead of starting anew.
         largest_result: bytes of one result that are kept at the most.
         journal_options: of the journal itself; for SQLite ``synchronous``, ``busy_timeout`` (seconds) and ``spill``,
@@ -92,6 +96,7 @@ class Guard:
         alerts: Sink | Sequence[Sink] = (),
         lease: float = 30.0,
         encryption_key: str | bytes | Sequence[str | bytes] | None = None,
+        token_key: str | bytes | Sequence[str | bytes] | None = None,
         journal_id: str | None = None,
         must_exist: bool = False,
         largest_result: int = 16 * 2**20,
@@ -100,7 +105,7 @@ class Guard:
         if not lease > 0:
             raise DeclarationError(f"lease must be seconds above 0, not {lease!r}: a lease of 0 protects nothing")
         self.tenant, self.agent, self.lease, self.largest_result = tenant, agent, lease, largest_result
-        self.vault = Vault(encryption_key)
+        self.vault, self.token_keys = Vault(encryption_key), token_keys(token_key)
         self.journal, spill = opened(journal, journal_id=journal_id, must_exist=must_exist, **journal_options)
         self.floor = Floor(self.journal, spill, lease=lease, sinks=[alerts] if callable(alerts) else list(alerts))
         if shared_breakers:
@@ -310,6 +315,28 @@ class Guard:
             retries=retries,
             saga=Saga(on_error, None if tools is None else frozenset(tools), wait, undo_within, take_over=take_over),
         )
+
+    def join(
+        self,
+        token: RunToken | str,
+        *,
+        lane: str | None = None,
+        answered: Iterable[str] = (),
+        wait: float = 5.0,
+        take_over: bool = False,
+    ) -> Joined:
+        """Return another agent's run, to be entered with ``with`` or ``async with``: its calls are that run's.
+
+        Args:
+            token: of ``run.token(…)``; see ``settled.tokens`` for how it is sent.
+            lane: the lane that it must be for; whatever it says by default.
+            answered: steps (as given to ``dispatch``) whose answers the history that the model sees holds.
+            wait: seconds to wait for another process that works in the lane; then ``RunInProgress`` is raised.
+            take_over: enter at once, and bar the other process from beginning anything more.
+
+        Raises ``TokenRefused``; entering raises it, too, and ``RunUndone`` for a run that was rolled back.
+        """
+        return Joined(self, grant_of(self, token, lane), answered=answered, wait=wait, take_over=take_over)
 
     # --- settling --------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from settled.api.run import current_run
 from settled.api.schema import BadArguments, snapshot
 from settled.api.undoing import demand_leave, demand_undoing
 from settled.core import codec
-from settled.core.answer import STATUS_OF
+from settled.core.answer import STATUS_OF, rejected
 from settled.core.invalid import signature
 from settled.core.keys import format_key
 from settled.core.machine import Life
@@ -56,6 +56,8 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
         raise DeclarationError(f"{tool.name} is called inside of a transactional tool: {_INSIDE}")
     if place is not NOWHERE:
         place = _allowed(bound, place)
+        if place.run is not None and place.inside is None and not place.run.allows(tool.name):
+            return _rejected(tool.name, "not_in_token")
     try:
         arguments = tool.schema.bind(bound.args, bound.kwargs)
         ask = make_ask(guard, bound, arguments, place) if needs_record(bound, place) else None
@@ -223,6 +225,12 @@ def invalid(guard: Guard, bound: BoundCall[Any], fields: dict[str, str]) -> Resu
         step = guard.streak_of().failed(tool, mark, message=options.message or None)
     guard.floor.tell("invalid", None, tool=tool, next=step)
     return _invalid(tool, "arguments", "; ".join(f"{name}: {why}" for name, why in fields.items()), fields, step)
+
+
+def _rejected(tool: str, reason: str) -> Result[Any]:
+    answer = rejected(reason)
+    message, step = words.message(answer), words.next_step(answer)
+    return Result(tool=tool, status="rejected", reason=reason, message=message, next=step, recorded=False)
 
 
 def _as_given(bound: BoundCall[Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ _WORDS = (
     r"|authorization|credential|cookie|session)"
 )
 _PATTERNS = (
+    (re.compile(r"settled1\.[\w-]{8,}(?:\.[\w-]*)?"), REDACTED),  # a run's token, whole or cut off
     (re.compile(r"(?i)\b(bearer|basic|digest|token)\s+[A-Za-z0-9._~+/=-]{6,}"), r"\1 " + REDACTED),
     (re.compile(r"(?i)(://)[^/\s:@]*:[^/\s@]+@"), r"\1" + REDACTED + "@"),
     (

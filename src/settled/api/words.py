@@ -36,6 +36,8 @@ _REJECTED = {
     "unsettled_before": "nothing was done: it cannot be undone, and the calls listed here, made before it, are unknown "
     "or under way",
     "rolled_back": "this run was rolled back; nothing was tried",
+    "run_ended": "the run that this agent had joined has ended; nothing was tried",
+    "not_in_token": "the token with which this agent has joined the run does not name this tool; nothing was tried",
 }
 _NEXT: dict[str, Next] = {
     "succeeded": "done",

@@ -16,6 +16,8 @@ from settled.cli.options import AppOption, FailOption, JournalOption, JsonOption
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import age, local, plural
 from settled.core.books import RunRecord, RunState
+from settled.core.joins import LookAtLanes
+from settled.core.lanes import lane_of
 from settled.core.runs import Held
 
 runs = typer.Typer(name="runs", help="Runs: tasks of agents, as a whole.", no_args_is_help=True, rich_markup_mode=None)
@@ -60,9 +62,16 @@ def _show_list(target: Target, found: list[RunRecord], now: float) -> None:
     if not found:
         output.tell("no runs")
         return
-    rows = [(r.run_id, str(r.state), age(r.changed, now) if r.changed else "-", str(r.entry), r.reason) for r in found]
+    rows = [(_name(r), str(r.state), age(r.changed, now) if r.changed else "-", str(r.entry), r.reason) for r in found]
     output.table(("RUN", "STATE", "CHANGED", "ENTRIES", "WHY"), rows)
-    output.tell(f"to look at one: settled runs show {found[0].run_id}{target.given.options()}")
+    first = found[0].parent if lane_of(found[0]) else found[0].run_id
+    output.tell(f"to look at one: settled runs show {first}{target.given.options()}")
+
+
+def _name(run: RunRecord) -> str:
+    """Return how a run is listed, or what an agent that has joined one does in it."""
+    lane = lane_of(run)
+    return f"{run.parent} (lane {lane})" if lane else run.run_id
 
 
 @runs.command("show")
@@ -79,11 +88,13 @@ def show_run(
         record = _run(target, run, tenant)
         lines, commands = story.story(target.guard, record), _next(target, record)
         told = [{"at": when(line.at), "operation_id": line.operation_id, "words": line.words} for line in lines]
-        document = story.of_run(record) | {"story": told, "next": commands}
-        output.emit(as_json, document, lambda: _show(target, record, lines, commands))
+        lanes = target.journal.perform(LookAtLanes(record.run_id, record.tenant))
+        joined = {lane_of(lane): str(lane.state) for lane in lanes}
+        document = story.of_run(record) | {"lanes": joined, "story": told, "next": commands}
+        output.emit(as_json, document, lambda: _show(target, record, joined, lines, commands))
 
 
-def _show(target: Target, run: RunRecord, lines: list[story.Line], commands: list[str]) -> None:
+def _show(target: Target, run: RunRecord, joined: dict[str, str], lines: list[story.Line], commands: list[str]) -> None:
     now = target.journal.now().wall
     output.facts(
         [
@@ -94,6 +105,7 @@ def _show(target: Target, run: RunRecord, lines: list[story.Line], commands: lis
             ("begun", f"{local(run.begun)} ({age(run.begun, now)})" if run.begun else ""),
             ("entries", str(run.entry)),
             ("inside", run.parent),
+            ("joined", ", ".join(f"{lane} ({state})" for lane, state in joined.items())),
             ("process", f"{run.owner.pid} on {run.owner.host}" if run.owner else ""),
         ]
     )

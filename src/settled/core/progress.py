@@ -39,7 +39,7 @@ class FencedOut(Struct, frozen=True):
 
 
 class BudgetSpent(Struct, frozen=True):
-    """The run's budget does not grant this retry, or the run is ``rolled_back``; nothing was recorded."""
+    """The run's budget does not grant this retry, or the run is ``rolled_back`` or has ended; nothing was recorded."""
 
     pool: str
 
@@ -75,7 +75,7 @@ class Begin(Struct, frozen=True):
         if not (anew or call.state is State.PROCESSING) or not rules.may_begin(call, now):
             return FencedOut(call)
         why = runs.barred(books, self.ask) if anew or self.ask.run_id else ""
-        if why == "rolled_back":
+        if why in ("rolled_back", "run_ended"):
             return BudgetSpent(why)
         if anew and why:
             return Superseded(self.ask.run_id)

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from settled.core.books import RunRecord, RunState
 from settled.core.entry import Entry
+from settled.core.lanes import closed, lane_id
 from settled.core.values import replace
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ def barred(books: Books, ask: Ask) -> str:
             return "rolled_back"
         if run is None or run.entry != ask.run_entry:
             return "superseded"
+        if ask.lane_entry:
+            lane = books.run(ask.tenant, lane_id(ask.run_id, ask.lane))
+            why = closed(run, ask.run_entry) or ("superseded" if lane is None or lane.entry != ask.lane_entry else "")
+            if why:
+                return why
     around = books.by_id(ask.scope.removeprefix("call:")) if ask.scope.startswith("call:") else None
     later = around is not None and ask.entry is not None and len(around.attempts) > ask.entry.no
     return "superseded" if later else ""
@@ -94,14 +100,14 @@ class EnterRun(Struct, frozen=True):
         if run.state in BARRED or outdated:
             return Undone(run if outer is None or run.state in BARRED else outer)
         no = run.entry + 1
-        entered = self._entered(run, no, now)
+        entered = self._entered(books, run, no, now)
         memory = self._memory(books, entered, no)
         books.put_run(entered)
         if self.turn is not None:
             books.put_turn(self.tenant, self.run_id, self.turn, no)
         return memory
 
-    def _entered(self, run: RunRecord, no: int, now: Moment) -> RunRecord:
+    def _entered(self, books: Books, run: RunRecord, no: int, now: Moment) -> RunRecord:
         return replace(
             run,
             entry=no,
@@ -113,9 +119,18 @@ class EnterRun(Struct, frozen=True):
             owner=self.owner,
             lease=None if self.owner is None else now.plus(self.lease),
             reason="",
-            parent=run.parent if run.entry else self.parent,
+            parent=run.parent if run.entry else self._parent(books),
             changed=now.wall,
         )
+
+    def _parent(self, books: Books) -> str:
+        """Return the run around this one; none where that lies inside of this one, or two would undo each other."""
+        seen, name = {self.run_id}, self.parent
+        while name and name not in seen:
+            seen.add(name)
+            outer = books.run(self.tenant, name)
+            name = outer.parent if outer is not None else ""
+        return "" if name else self.parent
 
     def _memory(self, books: Books, run: RunRecord, no: int) -> Entry:
         entry = Entry(no, self._earlier(books, range(run.since, no), no))
