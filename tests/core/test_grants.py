@@ -20,7 +20,6 @@ GRANTS = st.builds(
     tools=st.none() | st.lists(NAMES, max_size=5).map(tuple),
     on_error=st.sampled_from(["keep", "compensate"]),
     retries=st.none() | st.tuples(st.integers(0, 9), st.none() | st.dictionaries(NAMES, st.integers(0, 9)), st.none()),
-    tokens=st.none() | st.integers(0, 9),
 )
 GRANT = Grant("trip", "acme", "jn_1", "a", 1, 1000.0, 60.0)
 

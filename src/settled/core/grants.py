@@ -43,8 +43,6 @@ class Grant(Struct, frozen=True, forbid_unknown_fields=True):
     on_error: str = "keep"
     retries: tuple[int, dict[str, int] | None, float | None] | None = None
     """The run's budget (total, per tool, floor), which all its agents draw on."""
-    tokens: int | None = None
-    """Model tokens that may be sent again."""
 
 
 class Unreadable(ValueError):  # noqa: N818 - the name says what is wrong
