@@ -39,6 +39,10 @@ class Profile:
     loners: int = 2
     trips: int = 0
     """Runs that are undone when they fail."""
+    guests: int = 0
+    """Agents that join each of them."""
+    inner: float = 0.0
+    """How often a group of calls is made in a run of its own, inside of the trip's."""
     missing: float = 0.0
     """How often the process that rolls back does not know the tool that undoes a step."""
     workers: int = 2
@@ -109,6 +113,26 @@ PROFILES = {
             spaces=("host", "box"),
             people=1,
             workers=3,
+            reconcilers=2,
+        ),
+        Profile("joins", trips=3, guests=2, errands=0, loners=0, crash=0.004, workers=4, jumps=1),
+        Profile(
+            "children", trips=3, inner=0.5, errands=0, loners=0, crash=0.004, pause=0.002, workers=3, reconcilers=2
+        ),
+        Profile(
+            *("joins in a storm", "storm"),
+            trips=2,
+            guests=2,
+            inner=0.3,
+            errands=0,
+            loners=0,
+            crash=0.004,
+            pause=0.004,
+            journal_faults=0.02,
+            outages=1,
+            spaces=("host", "box"),
+            people=1,
+            workers=4,
             reconcilers=2,
         ),
     )

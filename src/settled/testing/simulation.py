@@ -165,6 +165,8 @@ class Simulation:
         for trip in self.trips:
             for _ in range(self.dice.choice((1, 1, 2))):  # now and then two workers
                 start(trip.supervise(), self.outside, self.dice.uniform(0.0, 5.0))
+            for guest in trip.guests:
+                start(guest.supervise(), self.outside)
         if self.trips:
             start(operator(self), self.outside)
         for _ in range(profile.people):
