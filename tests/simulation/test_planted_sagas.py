@@ -122,6 +122,24 @@ def test_news_of_what_was_open_comes_too_late(monkeypatch, planted):
     planted(replace(SAGAS, name="n3", trips=8, weather="storm", people=4, reconcilers=4), "undone before")
 
 
+def test_a_rollback_that_was_won_back_passes_by_the_step_that_it_was_lost_at(monkeypatch, planted):
+    """The simulator found this one in the library itself."""
+
+    class Kept(set):
+        def clear(self):
+            """Forget nothing."""
+
+    original = rollback.Rollback.__init__
+
+    def forgetting_nothing(self, order, at):
+        original(self, order, at)
+        self.tried = Kept()
+
+    hangs = {"pause": 0.03, "journal_faults": 0.05, "crash": 0.002, "weather": "busy", "trips": 5, "reconcilers": 4}
+    monkeypatch.setattr(rollback.Rollback, "__init__", forgetting_nothing)
+    planted(replace(UNDOING, name="won back 2", **hangs), "undone before")
+
+
 # --- leave ---
 
 APPROVALS = PROFILES["approvals"]

@@ -35,7 +35,7 @@ def barred(books: Books, ask: Ask) -> str:
     """Return why the asker's run, or the call that it is made inside of, lets nothing more begin; empty: it does."""
     if ask.run_id:
         run = books.run(ask.tenant, ask.run_id)
-        if run is not None and run.state in BARRED:
+        if run is not None and (run.state in BARRED or undone_around(books, run)):
             return "rolled_back"
         if run is None or run.entry != ask.run_entry:
             return "superseded"
@@ -47,6 +47,17 @@ def barred(books: Books, ask: Ask) -> str:
     around = books.by_id(ask.scope.removeprefix("call:")) if ask.scope.startswith("call:") else None
     later = around is not None and ask.entry is not None and len(around.attempts) > ask.entry.no
     return "superseded" if later else ""
+
+
+def undone_around(books: Books, run: RunRecord) -> RunRecord | None:
+    """Return a run around this one that is, or was, undone: this one is undone with it."""
+    seen, outer = {run.run_id}, books.run(run.tenant, run.parent) if run.parent else None
+    while outer is not None and outer.run_id not in seen:
+        if outer.state in BARRED:
+            return outer
+        seen.add(outer.run_id)
+        outer = books.run(outer.tenant, outer.parent) if outer.parent else None
+    return None
 
 
 class Held(Struct, frozen=True):
@@ -99,6 +110,9 @@ class EnterRun(Struct, frozen=True):
         outdated = outer is not None and (outer.state in BARRED or outer.entry != self.parent_entry)
         if run.state in BARRED or outdated:
             return Undone(run if outer is None or run.state in BARRED else outer)
+        around = undone_around(books, run)
+        if around is not None:
+            return Undone(around)
         no = run.entry + 1
         entered = self._entered(books, run, no, now)
         memory = self._memory(books, entered, no)

@@ -154,7 +154,7 @@ class StartRollback(Struct, frozen=True):
             return Ended(run)
         if run.claim == self.claim and run.state is RunState.ROLLING_BACK:
             return Rolling(run)  # the answer to this very transition was lost
-        own = run.entry == self.entry and run.state is not RunState.ROLLING_BACK
+        own = run.state is not RunState.ROLLING_BACK and (run.entry == self.entry or self._undoes_around(books, run))
         if not own and held(run, now, dead=self.dead):
             return Held(run)
         if not own and self.entry is not None:
@@ -171,6 +171,18 @@ class StartRollback(Struct, frozen=True):
         )
         books.put_run(begun)
         return Rolling(begun)
+
+    def _undoes_around(self, books: Books, run: RunRecord) -> bool:
+        """Whether this process undoes the run around this one: then nothing begins in it, whoever works on it."""
+        outer = books.run(run.tenant, run.parent) if run.parent else None
+        return (
+            outer is not None and outer.state is RunState.ROLLING_BACK and self.claim == claim_within(outer.claim, run)
+        )
+
+
+def claim_within(claim: str, inner: RunRecord) -> str:
+    """Return the claim under which a rollback undoes a run inside of its own."""
+    return f"{claim}/{inner.run_id}"
 
 
 def mine(books: Books, tenant: str, run_id: str, claim: str) -> RunRecord | None:

@@ -72,7 +72,9 @@ class Guest:
                 process = sim.some_process()
                 task = sim.loop.start(self._visit(process, ticket), process)
                 while not task.done.is_open and process.alive and sim.loop.now < sim.profile.ends:
-                    yield Until(task.done, 20.0)
+                    yield Until(task.done, 10.0)
+                    if process.paused_until > sim.loop.now and dice.random() < 0.7:
+                        break  # it hangs: another one joins, and the old one wakes some day
             if self.over or sim.loop.now > sim.profile.ends:
                 return
 
