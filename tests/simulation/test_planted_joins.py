@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from settled.core import claim, joins, runs, saga
+from settled.core.ask import Ask
 from settled.core.values import replace
 from settled.journals.memory import MemoryBooks
 from settled.testing.profiles import PROFILES
@@ -89,6 +90,11 @@ def test_one_agent_is_answered_by_anothers_call(monkeypatch, planted):
         lambda self, scope, lane, tool, identity, entries: original(self, scope, "", tool, identity, entries),
     )
     planted(HURRIED, "answers lane")
+
+
+def test_one_agent_is_answered_by_anothers_step(monkeypatch, planted):
+    monkeypatch.setattr(Ask, "step_scope", property(lambda self: self.scope))
+    planted(PROFILES["colleagues"], "answers lane")
 
 
 def test_what_joined_agents_did_is_not_undone(monkeypatch, planted):

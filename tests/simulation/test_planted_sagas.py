@@ -19,14 +19,14 @@ SAGAS, UNDOING = PROFILES["sagas"], PROFILES["undoing"]
 def planted(monkeypatch):
     """Return a check: with the bug in place the oracle objects; without it the same seeds are clean."""
 
-    def check(profile, words):
-        for seed in range(MOST_SEEDS):
+    def check(profile, words, first=0):
+        for seed in range(first, MOST_SEEDS):
             if any(" I6 " in v and words in v for v in simulate(seed, profile).violations):
                 break
         else:
             pytest.fail(f"{MOST_SEEDS} worlds, and the bug was not seen")
         monkeypatch.undo()
-        assert [v for clean in range(seed + 1) for v in simulate(clean, profile).violations] == []
+        assert [v for clean in range(first, seed + 1) for v in simulate(clean, profile).violations] == []
 
     return check
 
@@ -137,7 +137,7 @@ def test_a_rollback_that_was_won_back_passes_by_the_step_that_it_was_lost_at(mon
 
     hangs = {"pause": 0.03, "journal_faults": 0.05, "crash": 0.002, "weather": "busy", "trips": 5, "reconcilers": 4}
     monkeypatch.setattr(rollback.Rollback, "__init__", forgetting_nothing)
-    planted(replace(UNDOING, name="won back 2", **hangs), "undone before")
+    planted(replace(UNDOING, name="won back 2", **hangs), "undone before", first=115)
 
 
 # --- leave ---
