@@ -9,7 +9,7 @@ from settled.api.run import Run
 from settled.api.tool import Tool, tool
 from settled.api.worker import Worker
 from settled.core.backoff import Backoff
-from settled.core.budget import RetryBudget
+from settled.core.budget import RetryBudget, TokenWindow
 from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.threshold import BreakerPolicy
 from settled.core.verdicts import Happened, Inconclusive, NotHappened
@@ -79,6 +79,7 @@ __all__ = [
     "SettledError",
     "Skip",
     "TokenRefused",
+    "TokenWindow",
     "Tool",
     "ToolOptions",
     "Transaction",

@@ -26,7 +26,7 @@ from settled.api.tool import SyncTool, Tool, by_model, declare
 from settled.api.undoing import pair_up
 from settled.api.vault import Vault
 from settled.core.breaker import Breaker
-from settled.core.budget import Pool, Pools, RetryBudget, RunBudget
+from settled.core.budget import Pool, Pools, RetryBudget, RunBudget, TokenWindow
 from settled.core.invalid import InvalidStreak
 from settled.core.model import Effect
 from settled.core.strict_json import InvalidJson, parse_object
@@ -274,6 +274,8 @@ class Guard:
         answered: Iterable[str] = (),
         within: float | None = None,
         retries: RetryBudget | None = None,
+        tokens: TokenWindow | None = None,
+        breaker: BreakerPolicy | None = None,
         on_error: Literal["keep", "compensate"] = "keep",
         tools: Iterable[str] | None = None,
         wait: float = 5.0,
@@ -292,6 +294,9 @@ class Guard:
             answered: steps (as given to ``dispatch``) whose answers the history that the model sees holds.
             within: seconds for the whole run; no attempt starts that cannot end in time.
             retries: retries of all calls of the run, over all its entries.
+            tokens: model tokens of this entry: a retry that would overrun the window is not made (``token_window``);
+                the tool's fallback is called instead. First attempts count, and are always made.
+            breaker: a breaker over all tools that this entry calls; none by default.
             on_error: ``"compensate"``: an exception, a cancellation or a time-out that leaves the run undoes what it
                 did, last first. Each tool with effects must then say how it is undone.
             tools: names of the tools that the run uses, where others of the guard cannot be undone.
@@ -314,6 +319,8 @@ class Guard:
             within=within,
             retries=retries,
             saga=Saga(on_error, None if tools is None else frozenset(tools), wait, undo_within, take_over=take_over),
+            tokens=tokens,
+            breaker=breaker,
         )
 
     def join(

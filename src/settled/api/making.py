@@ -70,6 +70,8 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
     if ask is not None and ask.leave is not None:
         guard.floor.attend()  # its asker may wait for the person whom the alert is to reach
     binding = make_binding(guard, tool, arguments, ask)
+    if place.run is not None:
+        place.run.bind(binding, tool.name, arguments.plain)
     budget = place.run.charge if place.run else None
     limits = _UNLIMITED if place is NOWHERE and bound.options is ORDINARY else _limits(guard, bound, place)
     life = Life(ask, tool.checked.policy, limits, guard.floor.now(), budget=budget, clean=binding.clean)

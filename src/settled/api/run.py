@@ -15,6 +15,7 @@ from settled.api import secrets
 from settled.api.entering import Entering, Saga, reason_of
 from settled.api.run_state import State, decoded
 from settled.core.books import RunState
+from settled.core.breaker import Breaker
 from settled.core.claim import Reserve
 from settled.core.entry import Entry
 from settled.core.invalid import InvalidStreak
@@ -24,6 +25,7 @@ from settled.core.progress import Charge
 from settled.core.runs import EnterRun, Held, LeaveRun, ReadState, SaveState, scope_of_run
 from settled.core.values import replace
 from settled.current import CurrentCall, current
+from settled.drivers.floor import OF_A_RUN
 from settled.errors import DeclarationError, JournalError
 
 if TYPE_CHECKING:
@@ -32,9 +34,11 @@ if TYPE_CHECKING:
     from settled.api.bound import BoundCall, PendingCall
     from settled.api.guard import Guard
     from settled.core.books import RunRecord
-    from settled.core.budget import RetryBudget
+    from settled.core.budget import RetryBudget, TokenWindow
     from settled.core.joins import JoinRun
     from settled.core.rollback import Order
+    from settled.core.threshold import BreakerPolicy
+    from settled.drivers.floor import Binding
     from settled.tokens import RunToken
 
 current_run: ContextVar[Run | None] = ContextVar("settled_run", default=None)
@@ -59,6 +63,8 @@ class Run:
         within: float | None,
         retries: RetryBudget | None,
         saga: Saga,
+        tokens: TokenWindow | None = None,
+        breaker: BreakerPolicy | None = None,
     ) -> None:
         if not run_id or not isinstance(run_id, str):
             raise DeclarationError("a run needs an id that stays the same when it starts again: guard.run('trip-42')")
@@ -80,6 +86,8 @@ class Run:
         self.memory = Entry()
         self.deadline: float | None = None
         self.charge = Charge(run_id, retries) if retries is not None else None
+        self.window = None if tokens is None else tokens.anew()
+        self.breaker = None if breaker is None else Breaker(f"{OF_A_RUN}{run_id}", breaker)
         self.streak = InvalidStreak()
         self.state = State(guard.vault)
         self._answered, self._within = tuple(answered), within
@@ -114,6 +122,16 @@ class Run:
     def allows(self, tool: str) -> bool:
         """Whether a tool may be called here."""
         return self.only is None or tool in self.only
+
+    def bind(self, binding: Binding, tool: str, arguments: Mapping[str, Any]) -> None:
+        """Let the run's own bounds hold for a call. Raises ``DeclarationError`` if its tokens cannot be counted."""
+        if self.breaker is not None:
+            binding.breakers = (*binding.breakers, self.breaker)
+        if self.window is not None:
+            try:
+                binding.window, binding.tokens = self.window, self.window.tokens_of(tool, arguments)
+            except Exception as error:
+                raise DeclarationError(f"TokenWindow(count=…) failed for {tool}: {type(error).__name__}") from error
 
     @property
     def status(self) -> str:
