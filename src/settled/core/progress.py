@@ -147,7 +147,8 @@ class End(Struct, frozen=True):
         told = attempt is not None and attempt.ended is not None and attempt.epoch == self.epoch
         at_work = call.state is State.PROCESSING and not rules.fenced(call, self.epoch)
         if attempt is not None and told and (not at_work or self.go_on) and attempt.standing is standing_of(self.fault):
-            return call  # recorded before; the answer was lost
+            late = call.state is State.SUCCEEDED and rules.fenced(call, self.epoch)  # by another attempt: its result
+            return FencedOut(call) if late else call  # recorded before; the answer was lost
         if not at_work:
             return FencedOut(self._late().apply(books, now))
         late_first = told and self.fault is not None  # its late answer was faster, and knows as much

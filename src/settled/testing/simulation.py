@@ -192,6 +192,7 @@ class Simulation:
             self._night()
         except NeverRests:
             self.oracle.object_to("the world did not come to rest")
+        self.loop.close()
 
     def _night(self) -> None:
         """Everybody has gone; what was sent lands; evidence can be had; each open call is asked again."""
