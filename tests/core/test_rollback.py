@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from settled.core.ask import Superseded
 from settled.core.books import RunRecord, RunState
 from settled.core.claim import Claim
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, Woke
 from settled.core.model import Effect, Terms
 from settled.core.progress import Begin, End
 from settled.core.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback, worth_another
-from settled.core.runs import Held
+from settled.core.runs import EnterRun, Held, Undone
 from settled.core.saga import EndRollback, Heed, LookThrough, StartRollback, StepUndone
 from settled.core.settling import Resolve
 from settled.core.states import State
@@ -378,3 +379,40 @@ def test_a_step_is_undone_only_by_its_compensations_record(world: World) -> None
     ended_run = world.journal.perform(EndRollback("r", "acme", "c1"))
     assert ended_run is not None
     assert ended_run.state is RunState.PARTLY_COMPENSATED
+
+
+def test_a_rollback_that_was_won_back_goes_on_with_the_step_that_it_was_lost_at(world: World) -> None:
+    """What had become of the step was not on record: the other one died before it could say so."""
+    first, second = world.step(), world.step()
+    world.clock.advance(40.0)
+    flow = rollback(world.order(entry=None), world.clock.mono)
+    command = next(flow)
+    while not isinstance(command, Compensate):
+        command = flow.send(world.answer(command))
+    world.clock.advance(40.0)  # it hung
+    world.journal.perform(StartRollback("r", "acme", "late", "c2", OTHER, 30.0))
+    world.clock.advance(40.0)
+    command = flow.send(Compensated("in_progress", "", "", world.clock.mono))
+    ended_as = world.to_its_end(flow, command)
+    assert ended_as.state is RunState.COMPENSATED
+    assert [world.of(step).state for step in (first, second)] == [State.COMPENSATED] * 2
+
+
+def test_a_run_inside_is_taken_from_whoever_works_on_it(world: World) -> None:
+    """Nothing begins in it any more, since the run around it is undone: its lease need not be waited out."""
+    inner = entered(world.journal, "inner", owner=OTHER, claim="i1", parent="r", parent_entry=1)
+    step = world.step(run="inner", entry=inner)
+    late = scoped(world.journal, "inner", inner, terms=BACK)
+    before = world.clock.mono
+    assert world.play().state is RunState.COMPENSATED
+    assert world.clock.mono - before < 1.0
+    assert world.of(step).state is State.COMPENSATED
+    assert world.journal.perform(Claim(late)) == Superseded("inner", "rolled_back")
+
+
+def test_a_run_inside_is_not_entered_while_the_one_around_it_is_undone(world: World) -> None:
+    entered(world.journal, "inner", parent="r", parent_entry=1)
+    world.journal.perform(StartRollback("r", "acme", "late", "c2", OTHER, 30.0, 1))
+    refused = world.journal.perform(EnterRun("inner", "acme", claim="i2", owner=OWNER))
+    assert isinstance(refused, Undone)
+    assert refused.run.run_id == "r"

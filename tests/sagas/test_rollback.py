@@ -140,8 +140,9 @@ async def test_async_runs_are_undone_too_and_cancellation_waits_for_it(desk):
 async def test_a_time_out_undoes_a_run(desk):
     guard = desk.open()
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.3), guard.run("trip", on_error="compensate"):
+        async with asyncio.timeout(None) as limit, guard.run("trip", on_error="compensate"):
             await guard.tools["book"].acall("flight")
+            limit.reschedule(0.0)  # only now: on a busy machine the booking takes its time
             await asyncio.sleep(60)
     assert (desk.books, status(guard)) == ([("book", "flight"), ("cancel", "b-flight")], "compensated")
 
@@ -241,7 +242,7 @@ def test_a_compensation_that_fails_does_not_stop_the_others(desk):
     assert (status(guard), desk.left) == ("partly_compensated", ["hotel"])
     assert queued(guard) == [("book", "compensating", "undo_failed")]
     alerts = [alert.kind for alert in guard.journal.alerts()]
-    assert alerts == ["undo"]
+    assert alerts == ["undo", "partly_compensated"]
     with pytest.raises(settled.RunUndone, match="what could not be undone stands in the queue"):
         guard.run("trip").__enter__()
     assert sagas.unfinished(guard) == []  # it has failed for good: another try brings nothing

@@ -57,6 +57,8 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
         raise DeclarationError(f"{tool.name} is called inside of a transactional tool: {_INSIDE}")
     if place is not NOWHERE:
         place = _allowed(bound, place)
+        if place.run is not None and place.inside is None and not place.run.allows(tool.name):
+            return _rejected(tool.name, "not_in_token")
     try:
         arguments = tool.schema.bind(bound.args, bound.kwargs)
         ask = make_ask(guard, bound, arguments, place) if needs_record(bound, place) else None
@@ -73,6 +75,8 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
     binding = make_binding(guard, tool, arguments, ask)
     if ask is None and (why := guard.pauses.reason(tool.name)) is not None:
         return to_result(guard, tool, replace(rejected("paused"), note=why))
+    if place.run is not None:
+        place.run.bind(binding, tool.name, arguments.plain)
     budget = place.run.charge if place.run else None
     limits = _UNLIMITED if place is NOWHERE and bound.options is ORDINARY else _limits(guard, bound, place)
     life = Life(ask, tool.checked.policy, limits, guard.floor.now(), budget=budget, clean=binding.clean)
@@ -228,6 +232,12 @@ def invalid(guard: Guard, bound: BoundCall[Any], fields: dict[str, str]) -> Resu
         step = guard.streak_of().failed(tool, mark, message=options.message or None)
     guard.floor.tell("invalid", None, tool=tool, next=step)
     return _invalid(tool, "arguments", "; ".join(f"{name}: {why}" for name, why in fields.items()), fields, step)
+
+
+def _rejected(tool: str, reason: str) -> Result[Any]:
+    answer = rejected(reason)
+    message, step = words.message(answer), words.next_step(answer)
+    return Result(tool=tool, status="rejected", reason=reason, message=message, next=step, recorded=False)
 
 
 def _as_given(bound: BoundCall[Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from settled.api import explain, facts
 from settled.api.queue import pages
+from settled.core.lanes import lane_of
 from settled.core.runs import scope_of_run
 from settled.core.states import Event
 from settled.ports import CallQuery
@@ -101,7 +102,7 @@ def name_of(guard: Guard, call: Call) -> str:
     arguments, _ = facts.arguments_of(guard, call)
     given = ", ".join(f"{name}={value!r}" for name, value in arguments.items()) if isinstance(arguments, dict) else "…"
     short = given if len(given) <= LONGEST else f"{given[: LONGEST - 1]}…"
-    return f"{call.tool}({short})"
+    return f"{call.tool}({short})" + (f" by {call.lane}" if call.lane else "")
 
 
 def left_words(guard: Guard, call: Call) -> str:
@@ -138,7 +139,8 @@ def _words(call: Call, row: LogRow) -> str:
 def of_run(run: RunRecord) -> dict[str, Any]:
     """Return a run's record as plain data with stable names."""
     return {
-        "run": run.run_id,
+        "run": run.parent if lane_of(run) else run.run_id,
+        "lane": lane_of(run) or None,
         "tenant": run.tenant,
         "state": str(run.state),
         "on_error": run.on_error,

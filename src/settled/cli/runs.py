@@ -18,6 +18,8 @@ from settled.cli.target import Given, Target, opened
 from settled.cli.words import age, local, plural
 from settled.core.books import RunRecord, RunState
 from settled.core.call import Call
+from settled.core.joins import LookAtLanes
+from settled.core.lanes import lane_of
 from settled.core.runs import Held
 
 runs = typer.Typer(name="runs", help="Runs: tasks of agents, as a whole.", no_args_is_help=True, rich_markup_mode=None)
@@ -62,9 +64,16 @@ def _show_list(target: Target, found: list[RunRecord], now: float) -> None:
     if not found:
         output.tell("no runs")
         return
-    rows = [(r.run_id, str(r.state), age(r.changed, now) if r.changed else "-", str(r.entry), r.reason) for r in found]
+    rows = [(_name(r), str(r.state), age(r.changed, now) if r.changed else "-", str(r.entry), r.reason) for r in found]
     output.table(("RUN", "STATE", "CHANGED", "ENTRIES", "WHY"), rows)
-    output.tell(f"to look at one: settled runs show {found[0].run_id}{target.given.options()}")
+    first = found[0].parent if lane_of(found[0]) else found[0].run_id
+    output.tell(f"to look at one: settled runs show {first}{target.given.options()}")
+
+
+def _name(run: RunRecord) -> str:
+    """Return how a run is listed, or what an agent that has joined one does in it."""
+    lane = lane_of(run)
+    return f"{run.parent} (lane {lane})" if lane else run.run_id
 
 
 @runs.command("show")
@@ -84,12 +93,18 @@ def show_run(
         told = [{"at": when(line.at), "operation_id": line.operation_id, "words": line.words} for line in lines]
         now = target.journal.now()
         rows = [facts.of_call(call, now) | {"run": run_of(target.journal, call)} for call in left]
-        document = story.of_run(record) | {"story": told, "left": rows, "next": commands}
-        output.emit(as_json, document, lambda: _show(target, record, lines, left, commands))
+        lanes = target.journal.perform(LookAtLanes(record.run_id, record.tenant))
+        joined = {lane_of(lane): str(lane.state) for lane in lanes}
+        document = story.of_run(record) | {"lanes": joined, "story": told, "left": rows, "next": commands}
+
+        def shown() -> None:
+            _show(record, joined, now.wall)
+            _show_story(target, lines, left, commands)
+
+        output.emit(as_json, document, shown)
 
 
-def _show(target: Target, run: RunRecord, lines: list[story.Line], left: list[Call], commands: list[str]) -> None:
-    now = target.journal.now().wall
+def _show(run: RunRecord, joined: dict[str, str], now: float) -> None:
     output.facts(
         [
             ("run", run.run_id),
@@ -99,9 +114,13 @@ def _show(target: Target, run: RunRecord, lines: list[story.Line], left: list[Ca
             ("begun", f"{local(run.begun)} ({age(run.begun, now)})" if run.begun else ""),
             ("entries", str(run.entry)),
             ("inside", run.parent),
+            ("joined", ", ".join(f"{lane} ({state})" for lane, state in joined.items())),
             ("process", f"{run.owner.pid} on {run.owner.host}" if run.owner else ""),
         ]
     )
+
+
+def _show_story(target: Target, lines: list[story.Line], left: list[Call], commands: list[str]) -> None:
     output.title("What happened")
     for line in lines:
         output.say(f"{output.INDENT}{local(line.at)}  {output.INDENT * line.depth}{line.words}  [{line.operation_id}]")

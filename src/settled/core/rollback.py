@@ -17,7 +17,18 @@ from settled.core.call import Call
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, expect
 from settled.core.match import MADE_AGAIN
 from settled.core.runs import UNDONE, Held, held
-from settled.core.saga import Ended, EndRollback, LookThrough, News, Rolling, StartRollback, StepUndone, Stuck, Undo
+from settled.core.saga import (
+    Ended,
+    EndRollback,
+    LookThrough,
+    News,
+    Rolling,
+    StartRollback,
+    StepUndone,
+    Stuck,
+    Undo,
+    claim_within,
+)
 from settled.core.settle import see_over
 from settled.core.settling import Adopt
 from settled.core.states import State
@@ -161,6 +172,7 @@ class Rollback:
         """Another process has taken the rollback over: it goes on there."""
         started = yield from self._transact(self._starting(""))
         if isinstance(started, Rolling):  # ours again: whoever had it has died since
+            self.tried.clear()  # what became of the step that it was lost at is not on record
             return (yield from self.run())
         return started if isinstance(started, Held) else started.run
 
@@ -253,7 +265,7 @@ class Rollback:
             inner.run_id,
             inner.tenant,
             order.reason,
-            f"{order.claim}/{inner.run_id}",
+            claim_within(order.claim, inner),
             order.owner,
             order.lease,
             wait=max(0.0, self.until - self.at),
