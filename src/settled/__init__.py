@@ -1,5 +1,6 @@
 """settled: every tool call an agent makes ends settled."""
 
+from settled import partial
 from settled.api.bound import BoundCall, PendingCall
 from settled.api.giving_way import Skip
 from settled.api.guard import Guard
@@ -87,6 +88,7 @@ __all__ = [
     "Transaction",
     "Worker",
     "current_call",
+    "partial",
     "tool",
     "tool_options",
 ]

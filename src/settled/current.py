@@ -29,6 +29,8 @@ class CurrentCall:
     """For probes: the recorded arguments, redacted where the tool says so."""
     first_sent: float | None = None
     """For probes: when the first attempt was put on record, seconds since the epoch."""
+    items: tuple[str, ...] = ()
+    """Of a batch (``partial=``): the key of each of its items, the same whatever call goes on with it."""
     around: frozenset[str] = frozenset()
     """Operation ids of this call and of those that it is made inside of."""
     entry: Entry = field(default_factory=Entry, compare=False, repr=False)

@@ -54,7 +54,8 @@ class CallError(SettledError):
 
     def __str__(self) -> str:
         """Say what happened, as the result's own message does."""
-        return f"{self.result.tool}: {self.result.message} [{self.result.operation_id or 'not recorded'}]"
+        hint = f"; to make it anew: {self.result.hint}" if self.result.hint else ""
+        return f"{self.result.tool}: {self.result.message} [{self.result.operation_id or 'not recorded'}]{hint}"
 
 
 class CallFailed(CallError):
@@ -223,6 +224,11 @@ class PartlyDone(ToolSignal):
     """Some items happened (``done``), some did not (``failed``)."""
 
     code = "partly_done"
+    items: Any = ()
+    """What became of each item, once the answer was held against what was asked."""
+    throttled = False
+    answered, answer = False, None
+    """What the tool returned, where its answer told of the items."""
 
     def __init__(self, done: Iterable[object] = (), failed: Iterable[object] = ()) -> None:
         self.done, self.failed = list(done), list(failed)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from settled.api.facts import run_of
-from settled.core.runs import scope_of_run
+from settled.core.runs import run_of, scope_of_run
 from settled.core.states import State
 
 ROW = {

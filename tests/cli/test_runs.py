@@ -266,3 +266,38 @@ def test_leave_is_given_and_refused_from_the_queue(desk):
     with module.guard:
         assert module.pay.call("ann", 500).value == "paid ann"
         assert module.pay.call("bob", 500).status == "refused"
+
+
+def rewind(desk, *words, **options):
+    call = desk.cli("calls", "list", "--json", app=False).json["calls"][-1]["operation_id"]
+    given = ["--from", call, "--by", "eva", "--reason", "the date was wrong"]
+    return desk.cli("runs", "rewind", "good", *given, *words, **options)
+
+
+def test_a_run_is_rewound_only_once_it_is_said_what_becomes_of_its_effects(desk):
+    desk.trip("good", "flight", "hotel")
+    refused = rewind(desk, "--yes", "--json", app=False)
+    assert (refused.code, refused.error["code"]) == (5, "refused")
+    assert "--undo" in refused.error["message"]
+    assert "--keep-effects" in refused.error["message"]
+    dry = rewind(desk, "--keep-effects", "--dry-run", "--json", app=False)
+    assert (dry.code, dry.json["dry_run"], len(dry.json["set_aside"]), dry.json["undone"]) == (0, True, 2, [])
+    assert "Nobody is here to be asked" in rewind(desk, "--undo").err
+    done = rewind(desk, "--undo", "--yes")
+    assert done.code == 0
+    assert [line.partition("] ")[2] for line in done.out.splitlines()] == ["is set aside and undone"] * 2
+    assert "the next entry of run 'good' makes them anew" in done.err
+    shown = desk.cli("runs", "show", "good").out
+    assert "is noted: rewound by eva: the date was wrong" in shown
+    assert "rewound by eva" in desk.cli("runs", "show", "good", "--json").json["reason"]
+    desk.trip("good", "flight", "hotel")
+    states = [each["state"] for each in desk.cli("calls", "list", "--tool", "book", "--json").json["calls"]]
+    assert states == ["succeeded", "succeeded", "compensated", "compensated"]
+
+
+def test_a_rewind_that_contradicts_itself_or_names_no_app(desk):
+    desk.trip("good", "flight")
+    assert rewind(desk, "--undo", "--keep-effects").code == 2
+    assert rewind(desk, "--undo", app=False).code == 2
+    assert desk.cli("runs", "rewind", "good", "--from", "op_none", "--reason", "x").code == 4
+    assert desk.cli("runs", "rewind", "none", "--from", "op_none", "--reason", "x").code == 4

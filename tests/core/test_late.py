@@ -11,6 +11,7 @@ from settled.core.late import Evidence
 from settled.core.model import Effect, Fault, FaultClass, Standing
 from settled.core.model import Evidence as Proof
 from settled.core.outcome import NEVER_SENT
+from settled.core.settling import Adopt, Settle
 from settled.core.states import Event, State
 from tests.core.build import BUSY, LOST, REFUSED, SOME, UNREADABLE, at, attempt, call, journal
 
@@ -123,6 +124,40 @@ def test_else_it_is_only_noted(kept: Call) -> None:
     after, store = heard(kept, REFUSED)
     assert (after.state, after.epoch, after.attempts[0].standing) == (kept.state, kept.epoch, NONE)
     assert (rows(store), kinds(store)) == ([(Event.NOTE, "")], [])
+
+
+@pytest.mark.parametrize(
+    ("kept", "disputed"),
+    [
+        (call(S.UNKNOWN, attempt(1, MAYBE)), False),
+        (call(S.UNKNOWN, attempt(1, NONE), attempt(2, OPEN)), False),
+        (call(S.NOT_DONE, attempt(1, NONE)), True),
+        (call(S.PARKED, attempt(1, MAYBE), not_before=1.0), True),
+    ],
+    ids=["in doubt", "its last attempt in doubt", "held for not done", "parked"],
+)
+def test_a_late_part_is_never_taken_for_nothing(kept: Call, disputed: bool) -> None:
+    after, store = heard(kept, SOME, no=len(kept.attempts), result=VALUE)
+    assert (after.state, after.result, after.fault, after.decided) == (S.PARTIAL, VALUE, SOME, "late")
+    assert (after.disputed, after.not_before, after.epoch) == (disputed, None, kept.epoch + 1)
+    assert rows(store) == [(Event.SPLIT, "late answer")]
+
+
+def test_a_part_outweighs_a_refusal_that_comes_later() -> None:
+    kept = call(S.UNKNOWN, attempt(1, MAYBE), attempt(2, Standing.SOME, fault=SOME), result=VALUE)
+    after, _ = heard(kept, REFUSED)
+    assert (after.state, after.fault, after.result) == (S.PARTIAL, SOME, VALUE)
+    waiting, _ = heard(call(S.UNKNOWN, attempt(1, MAYBE), attempt(2, MAYBE)), SOME, no=2, result=VALUE)
+    assert (waiting.state, waiting.result) == (S.UNKNOWN, VALUE)  # the other may have had the rest of it
+
+
+def test_a_part_outlives_its_owner_and_a_probe_that_saw_nothing() -> None:
+    kept = call(S.PROCESSING, attempt(1, Standing.SOME, fault=SOME), attempt(2, NONE), terms={"lifetime": 1.0})
+    store = journal(kept, seconds=40.0)
+    assert store.perform(Adopt("op_1")).state is S.PARTIAL
+    doubted = call(S.UNKNOWN, attempt(1, Standing.SOME), attempt(2, MAYBE), terms={"lifetime": 1.0})
+    store = journal(doubted, seconds=40.0)
+    assert store.perform(Settle("op_1", 1, happened=False, began=at(39))).state is S.PARTIAL
 
 
 def test_a_late_doubt_or_part_is_noted() -> None:

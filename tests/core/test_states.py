@@ -13,11 +13,11 @@ EXPECTED = """
 processing: claim>processing begin>processing ended>processing succeed>succeeded fail>failed absent>not_done \
 park>parked split>partial doubt>unknown ask_leave>awaiting_approval
 unknown: claim>processing succeed>succeeded fail>failed absent>not_done split>partial hold>unknown
-not_done: claim>processing succeed>succeeded fail>failed ask_leave>awaiting_approval expire>expired
-parked: claim>processing succeed>succeeded absent>not_done expire>expired
+not_done: claim>processing succeed>succeeded split>partial fail>failed ask_leave>awaiting_approval expire>expired
+parked: claim>processing succeed>succeeded split>partial absent>not_done expire>expired
 succeeded: undo>compensating expire>expired
 failed: expire>expired
-partial: succeed>succeeded undo>compensating expire>expired
+partial: succeed>succeeded fail>failed undo>compensating expire>expired
 awaiting_approval: grant>not_done refuse>refused expire>expired
 refused: expire>expired
 compensating: undone>compensated hold>compensating

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from settled.core.call import Call
 from settled.core.model import (
     Attempt,
+    BatchItem,
     Effect,
     Evidence,
     Exchange,
@@ -18,6 +19,7 @@ from settled.core.model import (
     Leave,
     Moment,
     Owner,
+    Part,
     Phase,
     Standing,
     Terms,
@@ -44,7 +46,8 @@ OF_TYPE = {
     "tuple[str, ...]": st.lists(TEXTS, max_size=2).map(tuple),
     "tuple[tuple[str, str], ...]": st.lists(st.tuples(TEXTS, TEXTS), max_size=2).map(tuple),
     **{
-        kind.__name__: st.sampled_from(kind) for kind in (KeyKind, State, Effect, FaultClass, Evidence, Standing, Phase)
+        kind.__name__: st.sampled_from(kind)
+        for kind in (KeyKind, State, Effect, FaultClass, Evidence, Standing, Phase, Part)
     },
 }
 
@@ -54,6 +57,7 @@ def all_fields(kind):
     return st.builds(kind, **{name: OF_TYPE[hint] for name, hint in kind.__annotations__.items()})
 
 
+OF_TYPE["tuple[BatchItem, ...]"] = st.lists(all_fields(BatchItem), max_size=2).map(tuple)
 OF_TYPE["tuple[Exchange, ...]"] = st.lists(all_fields(Exchange), max_size=2).map(tuple)
 for kind in (Moment, Owner, Fault, Leave, Terms, Attempt):
     OF_TYPE[kind.__name__] = all_fields(kind)

@@ -16,16 +16,18 @@ from settled.api.recent import told_as
 from settled.api.run import Run, current_run
 from settled.core import codec
 from settled.core.ask import Ask
+from settled.core.drafts import as_draft, draft_key, scope_of_draft
 from settled.core.keys import business_key, content_digest, fingerprint, random_key, template_parts, without_defaults
 from settled.core.model import KeyKind
 from settled.current import CurrentCall, current
 
 if TYPE_CHECKING:
-    from settled.api.bound import BoundCall
+    from settled.api.bound import BoundCall, CallOptions
     from settled.api.guard import Guard
     from settled.api.schema import Arguments
     from settled.api.tool import Tool
     from settled.core.entry import Entry
+    from settled.core.model import Terms
 
 
 class Place(Struct, frozen=True):
@@ -83,14 +85,14 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
     Raises ``ValueError`` where an argument has no canonical form, or a key cannot be made.
     """
     tool, options = bound.tool, bound.options
-    checked, declared = tool.checked, tool.checked.options
-    mark, words = digests(tool, arguments, options.undoes)
+    declared = tool.checked.options
+    mark, words = digests(tool, arguments, options)
     operation_id = new_operation_id()
     kind, key = _key(guard, bound, arguments, place)
     return Ask(
         tenant=guard.tenant,
         tool=tool.name,
-        terms=checked.policy.terms,
+        terms=_terms(bound),
         kind=kind,
         identity=mark,
         words=words,
@@ -100,14 +102,14 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         owner=host.this_process(),
         lease=guard.lease,
         key=key,
-        scope=f"undo:{options.undoes}" if options.undoes else place.scope if kind is not KeyKind.RANDOM else "",
+        scope=_scope(options, place) if kind is not KeyKind.RANDOM else "",
         run_id=place.run.run_id if place.run else "",
         run_entry=place.run.run_entry if place.run else 0,
         lane=place.run.lane if place.run else "",
         lane_entry=place.run.lane_entry if place.run else 0,
         identity_declared=declared.identity is not None,
         step=options.step or "",
-        message=options.message,
+        message=f"part/{options.part.operation_id}" if options.part else options.message,
         sibling=options.sibling,
         by_model=options.by_model,
         despite=options.despite,
@@ -116,19 +118,34 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         told=guard.told_open.get(told_as(tool.name, mark), "") if kind is KeyKind.RANDOM else "",
         while_unknown=declared.while_unknown,
         untold=declared.untold,
-        leave=None if declared.approve is None else leave_for(tool, arguments),
+        leave=None if declared.approve is None or options.part else leave_for(tool, arguments),
         entry=place.memory,
     )
 
 
-def digests(tool: Tool[Any, Any], arguments: Arguments, undoes: str = "") -> tuple[str, str]:
+def digests(tool: Tool[Any, Any], arguments: Arguments, options: CallOptions = ORDINARY) -> tuple[str, str]:
     """Return the digest of what says which action it is, and that of all its words. Raises ``ValueError``."""
     checked, identity = tool.checked, tool.checked.options.identity
     counted = without_defaults(arguments.plain, arguments.defaults, checked.rules)
-    if undoes:  # what it undoes says which action it is; a repeat sends what is on record
-        return undoes, content_digest(counted, checked.rules)
+    if options.undoes:  # what it undoes says which action it is; a repeat sends what is on record
+        return options.undoes, content_digest(counted, checked.rules)
+    if options.draft:
+        return options.draft.operation_id, options.draft.operation_id
+    if options.part:  # the items that it goes on with say which action it is
+        return options.part.key, options.part.key
     mark = fingerprint(counted, identity=identity, rules=checked.rules)
     return mark, content_digest(counted, checked.rules) if identity else mark
+
+
+def _scope(options: CallOptions, place: Place) -> str:
+    if options.undoes:
+        return f"undo:{options.undoes}"
+    return scope_of_draft(options.draft.operation_id) if options.draft else place.scope
+
+
+def _terms(bound: BoundCall[Any]) -> Terms:
+    terms, draft = bound.tool.checked.policy.terms, bound.options.draft
+    return terms if draft is None else as_draft(terms, draft.discard, draft.kept)
 
 
 def new_operation_id() -> str:
@@ -140,6 +157,11 @@ def _key(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: Place
     """The first that exists: a business key, the place in a run or call, a step, a fresh random key."""
     if bound.options.undoes:
         return KeyKind.BUSINESS, business_key(guard.tenant, bound.tool.name, (bound.options.undoes,), "undo")
+    draft = bound.options.draft
+    if draft:
+        return KeyKind.BUSINESS, draft_key(guard.tenant, bound.tool.name, draft.operation_id, draft.no)
+    if bound.options.part:
+        return KeyKind.BUSINESS, bound.options.part.key
     parts = _business_parts(bound, arguments)
     declared = bound.tool.checked.options
     if parts is not None:

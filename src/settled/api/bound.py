@@ -15,8 +15,35 @@ if TYPE_CHECKING:
     from settled.api.result import Result
     from settled.api.tool import Tool
     from settled.core.ask import Ask
+    from settled.core.retry import Again
 
 T = TypeVar("T")
+
+
+class PartOf(Struct, frozen=True):
+    """What a call goes on with: items of another one."""
+
+    operation_id: str
+    """Of the call whose items they are."""
+    key: str
+    """Of this call: it follows from that one's record."""
+    keys: tuple[str, ...]
+    """Of the items."""
+    attempts: int
+    """That are left of the asker's."""
+    again: Again | None
+    """How its first attempt is to wait, and what it costs; ``None``: it looks at one item in doubt."""
+
+
+class DraftOf(Struct, frozen=True):
+    """Which call's draft it is."""
+
+    operation_id: str
+    no: int
+    discard: str
+    """The tool that undoes it."""
+    kept: float | None
+    """Seconds that its record is kept at the least."""
 
 
 class CallOptions(Struct, frozen=True, kw_only=True):
@@ -34,6 +61,10 @@ class CallOptions(Struct, frozen=True, kw_only=True):
     sibling: str = ""
     undoes: str = ""
     """Operation id of the call that this one undoes: its key follows from that, and it belongs to no run."""
+    part: PartOf | None = None
+    """It goes on with items of another call."""
+    draft: DraftOf | None = None
+    """It makes the draft of another call."""
 
 
 ORDINARY = CallOptions()

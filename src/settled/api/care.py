@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from settled.api import making, secrets
-from settled.api.facts import run_of
+from settled.api.going_on import look_at_items
 from settled.api.queue import Listening, adopted, pages
 from settled.api.schema import GIVEN
 from settled.api.tool import declare
 from settled.core.answer import from_record
 from settled.core.looking import UnderClaim
+from settled.core.runs import run_of
 from settled.core.saga import Conclude, Heed
 from settled.core.settle import settle
 from settled.core.settling import Refused, Resolve
@@ -197,7 +198,10 @@ def _own(guard: Guard, operation_id: str) -> Call | None:
 def look(guard: Guard, operation_id: str) -> Result[Any] | None:
     """Return how a recorded call stands."""
     call = _own(guard, operation_id)
-    return None if call is None else making.to_result(guard, tool_of(guard, call), from_record(call))
+    if call is None:
+        return None
+    tool = tool_of(guard, call)
+    return look_at_items(guard, tool, call, making.to_result(guard, tool, from_record(call)))
 
 
 def tool_of(guard: Guard, call: Call) -> Tool[Any, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from settled.api import care, making, secrets
+from settled.api import care, drafting, fallbacks, making, secrets
+from settled.api.run import in_loop
 from settled.core.answer import from_record
 from settled.core.leave import Decide
 from settled.core.looking import UnderClaim
@@ -35,4 +36,6 @@ def decide(
     if isinstance(reply, Refused):
         raise DeclarationError(f"{operation_id}: {reply.why}")
     guard.floor.presence.wake(operation_id)
+    if not give and reply.terms.drafted and reply.tool in guard.tools and not in_loop():  # else the worker does
+        fallbacks.drive(guard, drafting.dropping(guard, operation_id))
     return making.to_result(guard, care.tool_of(guard, reply), from_record(reply))

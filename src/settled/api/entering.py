@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from settled import host
 from settled.api import secrets
+from settled.api.drafted import of_drafts
 from settled.api.opening import refusal
 from settled.api.undoing import demand_undoing, name_of
 from settled.core.entry import Entry
@@ -58,7 +59,7 @@ class Saga:
         why = refusal(guard.journal, "compensate")
         if why:
             raise DeclarationError(f"on_error='compensate': {why}")
-        undoing = {name_of(tool.checked.options.compensate) for tool in guard.tools.values()}
+        undoing = {name_of(tool.checked.options.compensate) for tool in guard.tools.values()} | of_drafts(guard)
         for name, tool in guard.tools.items():
             if name in self.tools if self.tools is not None else name not in undoing:
                 demand_undoing(tool)

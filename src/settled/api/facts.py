@@ -10,11 +10,11 @@ from pydantic_core import to_jsonable_python
 
 from settled.api import explain, findings, secrets
 from settled.api.vault import SEALED
-from settled.core import codec
+from settled.core import codec, runs
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from settled.api.guard import Guard
     from settled.api.ledgers import Compared
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from settled.core.call import Call, LogRow
     from settled.core.findings import Finding
     from settled.core.model import Attempt, Exchange, Moment, Owner
+    from settled.core.parts import ItemNow
     from settled.ports import Alert
 
 Facts = dict[str, Any]
+run_of = runs.run_of
 
 
 def when(wall: float | None) -> str | None:
@@ -58,14 +60,16 @@ def of_call(call: Call, now: Moment) -> Facts:
         "undoes": undone_by(call),
         "scope": call.scope,
         "step": call.step,
+        "part_of": call.message.removeprefix("part/") if call.message.startswith("part/") else None,
     }
 
 
-def run_of(scope: str) -> str | None:
-    """Return the run id that a scope names (see ``scope_of_run``); ``None`` if it names none."""
-    kind, _, rest = scope.partition(":")
-    length, _, rest = rest.partition(":")
-    return rest[int(length) + 1 :] if kind == "run" and length.isdecimal() else None
+def of_items(items: Sequence[ItemNow]) -> list[Facts]:
+    """Return what became of each item of a batch; nothing for another call."""
+    return [
+        {"position": n, "status": str(item.part), "code": item.code, "key": item.key, "operation_id": item.operation_id}
+        for n, item in enumerate(items)
+    ]
 
 
 def of_claim(claim: Mapping[str, Any] | None) -> Facts:

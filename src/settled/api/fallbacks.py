@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from settled.api import making
 from settled.api.bound import BoundCall, CallOptions
 from settled.api.giving_way import Skip, check_arguments
+from settled.api.going_on import go_on
 from settled.core.answer import from_record
 from settled.core.ask import Stands, WouldRun
 from settled.core.claim import Claim
@@ -37,8 +38,19 @@ def may_give_way(result: Result[Any]) -> bool:
 
 
 def follow(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps:
+    """Go on with what a batch has left, or go down the chain of what is done instead."""
+    if prepared.bound.tool.checked.batch is not None and primary.status == "partial":
+        primary = yield from go_on(guard, prepared, primary)
+    if prepared.bound.tool.drafted:
+        from settled.api.drafting import afterwards  # noqa: PLC0415 - each needs the other
+
+        primary = yield from afterwards(guard, primary)
+    return (yield from _chain(guard, prepared, primary))
+
+
+def _chain(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps:
     """Go down the chain until something else is done, or is in doubt; the primary's own result if nothing is."""
-    if not may_give_way(primary):
+    if not prepared.bound.tool.fallbacks or not may_give_way(primary):
         return primary
     given = yield from _give_way(guard, prepared, primary)
     if given is not None:
@@ -96,25 +108,35 @@ def _said(primary: Result[Any], step: Skip) -> str:
 
 
 def instead(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Result[Any]:
-    """Go down a tool's chain of fallbacks, from plain code."""
-    steps, answer = follow(guard, prepared, primary), None
-    while True:
-        try:
-            wanted = steps.send(answer)
-        except StopIteration as stop:
-            result: Result[Any] = stop.value
-            return result
-        answer = guard.make(wanted) if isinstance(wanted, BoundCall) else guard.journal.perform(wanted)
+    """Do what follows a call, from plain code."""
+    result: Result[Any] = drive(guard, follow(guard, prepared, primary))
+    return result
 
 
 async def ainstead(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Result[Any]:
-    """Go down a tool's chain of fallbacks, from async code."""
-    steps, answer = follow(guard, prepared, primary), None
+    """Do what follows a call, from async code."""
+    result: Result[Any] = await adrive(guard, follow(guard, prepared, primary))
+    return result
+
+
+def drive(guard: Guard, steps: Generator[Any, Any, Any]) -> Any:
+    """Perform transitions and make calls until the steps are through, from plain code."""
+    answer = None
     while True:
         try:
             wanted = steps.send(answer)
         except StopIteration as stop:
-            result: Result[Any] = stop.value
-            return result
+            return stop.value
+        answer = guard.make(wanted) if isinstance(wanted, BoundCall) else guard.journal.perform(wanted)
+
+
+async def adrive(guard: Guard, steps: Generator[Any, Any, Any]) -> Any:
+    """Like ``drive``, from async code."""
+    answer = None
+    while True:
+        try:
+            wanted = steps.send(answer)
+        except StopIteration as stop:
+            return stop.value
         is_call = isinstance(wanted, BoundCall)
         answer = await (guard.amake(wanted) if is_call else guard.journal.aperform(wanted))

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, overload
 
-from settled.api import care, deciding, fallbacks, making, recalling
+from settled.api import care, deciding, drafting, fallbacks, making, recalling, rewinding
 from settled.api.alerting import Postman
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
+from settled.api.drafted import take_in
 from settled.api.entering import Saga
 from settled.api.joining import Joined, grant_of, token_keys
 from settled.api.ledgers import acompare_all
@@ -179,12 +180,13 @@ class Guard:
                 f"{tool.name}: a transactional tool has its rows in the journal's own database, and the journal "
                 f"{self.journal.url} has none for them: use one in SQLite or PostgreSQL"
             )
-        why = refusal(self.journal, tool.checked.policy.terms.effect)
+        why = refusal(self.journal, "compensate" if tool.drafted else tool.checked.policy.terms.effect)
         if why:
             raise DeclarationError(f"{tool.name}: {why}")
         tool.guard = self
         self.tools[tool.name] = tool
         pair_up(self, tool)
+        take_in(self, tool)
         return tool
 
     def pools_of(self, tool: Tool[Any, Any]) -> Pools:
@@ -214,12 +216,14 @@ class Guard:
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
-        result = making.finish(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
-        return fallbacks.instead(self, prepared, result) if bound.tool.fallbacks else result
+        result = drafting.prepare(self, prepared) if bound.tool.drafted else None
+        if result is None:
+            result = making.finish(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
+        return fallbacks.instead(self, prepared, result) if bound.tool.follows else result
 
     def value_of(self, bound: BoundCall[T]) -> T:
         """Make a bound call from plain code; return its value or raise."""
-        if bound.tool.is_async or bound.tool.fallbacks:
+        if bound.tool.is_async or bound.tool.follows:
             return self.make(bound).unwrap()
         run = current_run.get()
         if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
@@ -232,7 +236,7 @@ class Guard:
 
     async def avalue_of(self, bound: BoundCall[T]) -> T:
         """Make a bound call from async code; return its value or raise."""
-        if bound.tool.fallbacks:
+        if bound.tool.follows:
             return (await self.amake(bound)).unwrap()
         run = current_run.get()
         if run is not None and run.recollection and (known := await recalling.aknown(self, run, bound)):
@@ -252,8 +256,10 @@ class Guard:
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
-        result = making.finish(self, prepared, await aio.make(prepared.life, prepared.binding, self.floor))
-        return await fallbacks.ainstead(self, prepared, result) if bound.tool.fallbacks else result
+        result = await drafting.aprepare(self, prepared) if bound.tool.drafted else None
+        if result is None:
+            result = making.finish(self, prepared, await aio.make(prepared.life, prepared.binding, self.floor))
+        return await fallbacks.ainstead(self, prepared, result) if bound.tool.follows else result
 
     def ask_of(self, bound: BoundCall[Any]) -> Ask | None:
         """Return what a bound call would ask of the journal."""
@@ -430,6 +436,49 @@ class Guard:
     def refuse(self, operation_id: str, *, by: str, reason: str) -> Result[Any]:
         """Refuse a call that waits for leave: it is never made. Raises ``DeclarationError``."""
         return deciding.decide(self, operation_id, give=False, by=by, reason=reason)
+
+    def rewind(
+        self,
+        run_id: str,
+        *,
+        from_call: str,
+        by: str,
+        reason: str,
+        effects: rewinding.Effects = "refuse",
+        dry_run: bool = False,
+    ) -> rewinding.Rewound:
+        """Set aside the calls of a run from one on: its next entry makes them anew, with whatever arguments.
+
+        ``from_call``: the operation id of the first of them. ``effects``: what becomes of what they did: ``"refuse"``
+        the rewind if there is any, ``"undo"`` it first, the last begun first, or ``"keep"`` it besides what is made
+        anew. Raises ``DeclarationError`` where it cannot be done; nothing is set aside then.
+        """
+        found: rewinding.Rewound = fallbacks.drive(
+            self,
+            rewinding.rewind(
+                self, run_id, from_call, by=by, reason=reason, effects=effects, dry_run=dry_run, tenant=self.tenant
+            ),
+        )
+        return found
+
+    async def arewind(
+        self,
+        run_id: str,
+        *,
+        from_call: str,
+        by: str,
+        reason: str,
+        effects: rewinding.Effects = "refuse",
+        dry_run: bool = False,
+    ) -> rewinding.Rewound:
+        """Like ``rewind``, from async code."""
+        found: rewinding.Rewound = await fallbacks.adrive(
+            self,
+            rewinding.rewind(
+                self, run_id, from_call, by=by, reason=reason, effects=effects, dry_run=dry_run, tenant=self.tenant
+            ),
+        )
+        return found
 
     def pause(self, tool: str, *, by: str, reason: str) -> None:
         """Let nothing of a tool begin, in any process on this journal, until it is resumed; what has begun ends.

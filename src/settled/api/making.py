@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from settled.api import recalling, secrets, words
 from settled.api.asking import NOWHERE, Place, make_ask, needs_record, place_of
+from settled.api.batches import by_item
 from settled.api.bound import ORDINARY
 from settled.api.recent import told_as
 from settled.api.result import Earlier, Result
@@ -20,7 +23,9 @@ from settled.core.invalid import signature
 from settled.core.keys import format_key
 from settled.core.machine import Life
 from settled.core.model import KeyKind
+from settled.core.parts import split_of
 from settled.core.policy import Limits
+from settled.core.runs import run_of
 from settled.core.states import State
 from settled.core.values import replace
 from settled.current import CurrentCall, current
@@ -31,13 +36,14 @@ from settled.transaction import lent
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from settled.api.bound import BoundCall
+    from settled.api.bound import BoundCall, PartOf
     from settled.api.guard import Guard
     from settled.api.schema import Arguments
     from settled.api.tool import Tool
     from settled.core.answer import Answer
     from settled.core.ask import Ask
     from settled.core.call import Call
+    from settled.core.policy import Policy
 
 
 class Prepared(Struct, frozen=True):
@@ -72,17 +78,24 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
         recalling.to_be_claimed(place.run, ask)
     if ask is not None and ask.leave is not None:
         guard.floor.attend()  # its asker may wait for the person whom the alert is to reach
-    binding = make_binding(guard, tool, arguments, ask)
+    binding = make_binding(guard, tool, arguments, ask, bound.options.part)
     if ask is None and (why := guard.pauses.reason(tool.name)) is not None:
         return to_result(guard, tool, replace(rejected("paused"), note=why))
     if place.run is not None:
         place.run.bind(binding, tool.name, arguments.plain)
     budget = place.run.charge if place.run else None
     limits = _UNLIMITED if place is NOWHERE and bound.options is ORDINARY else _limits(guard, bound, place)
-    life = Life(ask, tool.checked.policy, limits, guard.floor.now(), budget=budget, clean=binding.clean)
+    life = Life(ask, _policy(bound), limits, guard.floor.now(), budget=budget, clean=binding.clean)
+    if bound.options.part is not None:
+        life.again = bound.options.part.again
     if place.run is not None:
         life.state = place.run.state
     return Prepared(bound, life, binding, arguments.given)
+
+
+def _policy(bound: BoundCall[Any]) -> Policy:
+    part, policy = bound.options.part, bound.tool.checked.policy
+    return policy if part is None else dataclasses.replace(policy, attempts=max(1, part.attempts))
 
 
 _INSIDE = "it would be put on record while the transaction around it may yet be rolled back; call it before or after"
@@ -92,7 +105,7 @@ def _allowed(bound: BoundCall[Any], place: Place) -> Place:
     """A compensation is made outside of its run, which is over; in a run to be undone, only what can be undone."""
     if bound.options.undoes:
         return NOWHERE
-    covered = place.inside is not None and place.inside.covered
+    covered = bound.options.draft is not None or (place.inside is not None and place.inside.covered)
     if place.run is not None and place.run.on_error == "compensate" and not covered:
         demand_undoing(bound.tool)
     return place
@@ -110,11 +123,15 @@ def _limits(guard: Guard, bound: BoundCall[Any], place: Place) -> Limits:
 
 
 def make_binding(
-    guard: Guard, tool: Tool[Any, Any], arguments: Arguments | None = None, ask: Ask | None = None
+    guard: Guard,
+    tool: Tool[Any, Any],
+    arguments: Arguments | None = None,
+    ask: Ask | None = None,
+    part: PartOf | None = None,
 ) -> Binding:
     """Return what a driver needs to make a call of ``tool``; without arguments, to settle one."""
     parts = tool.parts or _parts(guard, tool)
-    run = _not_to_be_run if arguments is None else _runner(guard, tool, arguments, ask)
+    run = _not_to_be_run if arguments is None else _runner(guard, tool, arguments, ask, part)
     redacted = tool.checked.options.redact
     clean = _cleaner(arguments.plain, redacted) if redacted and arguments else secrets.clean
     return Binding(run, clean, *parts)
@@ -152,27 +169,36 @@ def _hidden(arguments: Mapping[str, Any], redacted: Sequence[str]) -> frozenset[
     return texts
 
 
-def _runner(guard: Guard, tool: Tool[Any, Any], arguments: Arguments, ask: Ask | None) -> Callable[[Call | None], Any]:
+def _runner(
+    guard: Guard, tool: Tool[Any, Any], arguments: Arguments, ask: Ask | None, part: PartOf | None
+) -> Callable[[Call | None], Any]:
     names, function, given = tool.schema.call_parameters, tool.function, arguments.given
     if ask is None and arguments.fixed and not names:
         return lambda _: function(**given)
     transactions, precheck = tool.schema.transaction_parameters, tool.checked.options.precheck
+    by_items = tool.checked.batch is not None
 
     def run(call: Call | None) -> Any:
         repeat = call is not None and ask is not None and call.words != ask.words
-        own = _as_recorded(guard, tool, call, given) if call is not None and repeat else given
+        own = as_recorded(guard, tool, call, given) if call is not None and repeat else given
         # Each attempt gets the arguments as they were: a tool may change what it is given.
         own = snapshot(own)
         if transactions:
             own = own | dict.fromkeys(transactions, lent.get())
         if precheck is not None:
             demand_leave(precheck, own)
+        if tool.drafted and call is not None:
+            from settled.api.drafting import confirming  # noqa: PLC0415 - each needs the other
+
+            return confirming(guard, tool, call, own)
+        if by_items:
+            return by_item(guard, tool, part, call, own, lambda: function(**own, **dict.fromkeys(names, current.get())))
         return function(**own, **dict.fromkeys(names, current.get())) if names else function(**own)
 
     return run
 
 
-def _as_recorded(guard: Guard, tool: Tool[Any, Any], call: Call, given: dict[str, Any]) -> dict[str, Any]:
+def as_recorded(guard: Guard, tool: Tool[Any, Any], call: Call, given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of an earlier asker, whose words may differ: the same key must bring the same request.
 
     What the record does not hold, or no longer fits the tool, is taken from this asker.
@@ -315,7 +341,16 @@ def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | N
         message=text,
         next=words.next_step(answer),
         attempts=answer.attempts,
+        hint=_hint(answer),
     )
+
+
+def _hint(answer: Answer) -> str:
+    """Return what an operator can type where a call of a run is known with other arguments."""
+    run_id = run_of(answer.call.scope) if answer.status == "conflict" and answer.call is not None else None
+    if answer.call is None or run_id is None:
+        return ""
+    return f"settled runs rewind {shlex.quote(run_id)} --from {answer.call.operation_id}"
 
 
 def _value(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> tuple[Any, bool, str]:
@@ -325,6 +360,8 @@ def _value(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> tuple[Any, boo
     call = answer.call if answer.status in ("succeeded", "partial") else None
     if call is None or call.result is None or call.state not in (State.SUCCEEDED, State.PARTIAL):
         return None, False, answer.note or "its value was not kept"
+    if call.state is State.PARTIAL and split_of(call) is not None:
+        return None, False, ""  # what became of each item is told with them
     try:
         data = guard.vault.unlock(call.result)
         value = codec.loads(data) if call.state is State.PARTIAL else tool.schema.decode(data, call.note)

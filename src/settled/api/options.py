@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from settled.api.approving import check_approving
+from settled.api.batches import batch_of
 from settled.api.undoing import check_undoing, name_of
 from settled.core.backoff import Backoff
 from settled.core.keys import KEY_FORMATS, template_roots
@@ -72,6 +73,12 @@ class Options:
     approvers: int = 1
     approve_within: float = 24 * 3600.0
     fallback: Any = None
+    partial: Callable[[Any, Sequence[Any]], Any] | None = None
+    items: str | None = None
+    item_key: str | Callable[[Any], Any] | None = None
+    draft: Any = None
+    confirm: Callable[..., Any] | None = None
+    discard: Any = None
 
 
 class ToolOptions(TypedDict, total=False):
@@ -145,6 +152,17 @@ class ToolOptions(TypedDict, total=False):
         fallback: what is done instead once it is proved that nothing was: a tool (or its name) with arguments of the
             same names, ``settled.Skip(value)``, or several of them in their order. The call itself is then given up
             for good. Never entered from doubt, nor on a person's word alone.
+        partial: reads the answer of a batch item by item: one of ``settled.partial`` (``elasticsearch_bulk``, …), or a
+            function of the answer and the items that returns an outcome for each item. Only items that were surely not
+            done are tried again; what the answer leaves out is in doubt, and stands in the queue item by item.
+        items: the parameter that holds the items; not needed where only one is a list.
+        item_key: names an item among the others: a field of it, or a function. By default its place and content do.
+        draft: a tool (or its name) with arguments of equal names that prepares the effect, without any outside. It is
+            called first; a person who is asked for leave can look at what it made. The function of the tool itself is
+            then never called: it gives name, arguments and documentation.
+        confirm: the function (or tool) that makes the effect of a draft: takes ``draft``, what the draft's tool
+            returned, and arguments of the tool by their names. ``probe``, ``compensate`` and the rest speak of it.
+        discard: the tool (or its name) that throws a draft away that is never confirmed: takes ``draft`` likewise.
     """
 
     name: str | None
@@ -184,6 +202,12 @@ class ToolOptions(TypedDict, total=False):
     approvers: int
     approve_within: float
     fallback: Any
+    partial: Callable[[Any, Sequence[Any]], Any] | None
+    items: str | None
+    item_key: str | Callable[[Any], Any] | None
+    draft: Any
+    confirm: Callable[..., Any] | None
+    discard: Any
 
 
 def _is_number(value: object) -> bool:
@@ -241,8 +265,9 @@ class Checked:
         self._check_kinds()
         check_undoing(options, self.effect, self.name)
         check_approving(options, schema.parameters, self.name)
+        self.batch = batch_of(options, schema, self.effect)
         self.policy = self._policy(is_async=is_async)
-        recorded = options.record or options.key is not None or options.approve
+        recorded = options.record or options.key is not None or options.approve or self.batch
         self.may_stay_unrecorded = self.effect is Effect.READ and not recorded
         """Its calls need no record where nothing about the single call asks for one."""
 
@@ -416,6 +441,7 @@ class Checked:
                 compensate=name_of(o.compensate),
                 irreversible=o.irreversible,
                 waived=bool(o.waiver),
+                drafted=o.draft is not None,
             ),
             attempts=o.attempts,
             timeout=self.timeout,

@@ -10,6 +10,7 @@ from settled import errors
 
 if TYPE_CHECKING:
     from settled.core.answer import Status
+    from settled.partial.outcome import Item
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -58,8 +59,10 @@ class Result(Generic[T_co]):
         fields: argument -> what is wrong with it.
         next: ``done``, ``fix_arguments``, ``wait``, ``ask_again``, ``ask_human``, ``repair_prompt``, ``give_up``.
         attempts: attempts on record, of all owners.
+        items: of a batch (``partial=``): what became of each of its items, in their order.
         fallback: the tool that was called in its place, since it is proved that nothing was done; ``skip``: none was,
             and ``value`` is what its declaration gives instead, while the status tells what became of the call.
+        hint: for an operator, never shown to a model: the command that lets a call in conflict be made anew.
 
     ``unwrap`` and plain calls raise: ``CallFailed``, ``CallNotDone``, ``CallPartial``, ``CallUnknown``,
     ``CallInProgress``, ``CallConflict``, ``InvalidArguments``, ``CallRejected``, ``CallRefused``; all are
@@ -85,6 +88,8 @@ class Result(Generic[T_co]):
     next: Next = "done"
     attempts: int = 0
     fallback: str = ""
+    items: tuple[Item, ...] = ()
+    hint: str = ""
 
     @property
     def ok(self) -> bool:
@@ -104,6 +109,8 @@ class Result(Generic[T_co]):
             facts["result"] = self.value if self.value_available else "done; the value was not kept"
         said = {"message": self.message if not self.ok or self.replayed else "", "next": "" if self.ok else self.next}
         facts |= {name: text for name, text in said.items() if text}
+        if self.items and not self.ok:
+            facts["items"] = _items(self.items)
         if self.fields:
             facts["fields"] = self.fields
         if self.retry_after is not None:
@@ -115,6 +122,15 @@ class Result(Generic[T_co]):
         if self.operation_id and (not self.ok or self.replayed):
             facts["operation_id"] = self.operation_id
         return json.dumps(facts, default=_plain, ensure_ascii=True)
+
+
+def _items(items: tuple[Item, ...]) -> dict[str, Any]:
+    """Return the positions of the items by what became of them, with the codes of those that failed."""
+    found: dict[str, Any] = {}
+    for item in items:
+        found.setdefault(item.status, []).append(item.position)
+    codes = {item.position: item.code for item in items if item.code and item.status != "done"}
+    return found | ({"codes": codes} if codes else {})
 
 
 def _plain(value: object) -> Any:

@@ -17,12 +17,12 @@ from settled.api.recollection import Recollection
 from settled.api.run_state import State, decoded
 from settled.core.books import RunState
 from settled.core.breaker import Breaker
+from settled.core.charge import Charge
 from settled.core.claim import Reserve
 from settled.core.entry import Entry
 from settled.core.invalid import InvalidStreak
 from settled.core.joins import LookAtLanes
 from settled.core.lanes import MARK, lane_of
-from settled.core.progress import Charge
 from settled.core.runs import EnterRun, Held, LeaveRun, ReadState, SaveState, scope_of_run
 from settled.core.values import replace
 from settled.current import CurrentCall, current

@@ -101,7 +101,10 @@ def carry_on(guard: Guard, *, limit: int = 100, wait: float = 5.0) -> CarriedOn:
 
     For a schedule or a worker: it makes compensations, never a call of a run. Raises ``JournalError``.
     """
+    from settled.api import drafting, fallbacks  # noqa: PLC0415 - each needs the other
+
     counts = CarriedOn()
+    fallbacks.drive(guard, drafting.left(guard))
     for run in unfinished(guard, limit):
         counts = counts.plus(roll_back(guard, order_for(guard, run.run_id, tenant=run.tenant, wait=wait)))
     return counts
@@ -109,7 +112,10 @@ def carry_on(guard: Guard, *, limit: int = 100, wait: float = 5.0) -> CarriedOn:
 
 async def acarry_on(guard: Guard, *, limit: int = 100, wait: float = 5.0) -> CarriedOn:
     """Like ``carry_on``, without blocking the loop."""
+    from settled.api import drafting, fallbacks  # noqa: PLC0415 - each needs the other
+
     counts = CarriedOn()
+    await fallbacks.adrive(guard, drafting.left(guard))
     for run in await asyncio.to_thread(unfinished, guard, limit):
         counts = counts.plus(await aroll_back(guard, order_for(guard, run.run_id, tenant=run.tenant, wait=wait)))
     return counts

@@ -104,6 +104,10 @@ class Schema:
         fields = self._model.model_fields
         return {n: plain(f.default) for n, f in fields.items() if not f.is_required()}
 
+    def hint(self, name: str) -> Any:
+        """Return a parameter's annotation."""
+        return self._hints.get(name, Any)
+
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON schema of the arguments, as a model should see it."""
         return self._model.model_json_schema()

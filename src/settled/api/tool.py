@@ -7,6 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from settled.api.bound import BoundCall, CallOptions, PendingCall
+from settled.api.drafted import check_drafting
 from settled.api.giving_way import chain_of, check_fallback
 from settled.api.options import Checked, Options, read_options
 from settled.api.schema import Schema
@@ -36,6 +37,11 @@ class Tool(Generic[P, T]):
         self.checked = Checked(options, self.schema, is_async=self.is_async)
         self.fallbacks = chain_of(options.fallback)
         check_fallback(self, self.fallbacks)
+        check_drafting(self)
+        self.drafted = options.draft is not None
+        """A draft is made first, and confirmed by the call itself."""
+        self.follows = bool(self.fallbacks) or self.checked.batch is not None or self.drafted
+        """Something may have to be done after a call: in its place, or with what it has left."""
         self.guard: Guard | None = None
         self.parts: tuple[Any, ...] = ()
         """What the bindings of all its calls have in common, once the first was made."""

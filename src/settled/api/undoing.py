@@ -7,14 +7,19 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+from settled.api.batches import outcomes_of, own_done
+from settled.api.drafted import DRAFT
 from settled.core import codec
-from settled.core.model import Effect
+from settled.core.drafts import is_draft
+from settled.core.model import Effect, Part
+from settled.core.parts import split_of
 from settled.core.value_types import fields_of
 from settled.errors import DeclarationError, JournalError, NotExecuted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from settled.api.batches import Batch
     from settled.api.guard import Guard
     from settled.api.options import Options
     from settled.api.tool import Tool
@@ -148,6 +153,8 @@ def arguments_for(
 ) -> dict[str, Any]:
     """Return what the compensation of a call is called with. Raises ``NotFilled``."""
     arguments, result, has_result = _recorded(guard, tool, call)
+    if is_draft(call):
+        return _by_name(compensation, arguments, {DRAFT: result} if has_result else None, has_result=has_result)
     undo = tool.checked.options.undo if tool is not None else None
     if undo is None:
         if tool is None:
@@ -172,14 +179,34 @@ def _recorded(guard: Guard, tool: Tool[Any, Any] | None, call: Call) -> tuple[di
             for name in _redacted(tool):  # a compensation is never called with the mark that stands for a secret
                 arguments.pop(name, None)
         if call.result is None:
-            return arguments, None, False
+            batch = tool.checked.batch if tool is not None else None
+            return (arguments if batch is None else own_done(call, batch, arguments)), None, False
         data = guard.vault.unlock(call.result)
+        if tool is not None and tool.checked.batch is not None and split_of(call) is not None:
+            return _own_part(tool, tool.checked.batch, call, arguments, data)
         typed = tool is not None and call.state.value != "partial"
         return arguments, tool.schema.decode(data, call.note) if tool and typed else codec.loads(data), True
     except JournalError as error:
         raise NotFilled(str(error)) from error
     except ValueError as error:
         raise NotFilled("what is on record cannot be read as it is declared today") from error
+
+
+def _own_part(
+    tool: Tool[Any, Any], batch: Batch, call: Call, arguments: dict[str, Any], data: bytes
+) -> tuple[dict[str, Any], Any, bool]:
+    """Return what a batch itself has done: the arguments with those items alone, and their pieces of the answer.
+
+    What was gone on with in other calls is undone with those.
+    """
+    own = own_done(call, batch, arguments)
+    try:
+        outcomes = outcomes_of(batch, tool.schema.decode(data, call.note), arguments[batch.parameter])
+        kept = {n for n, item in enumerate(split_of(call)[1]) if item.part is Part.DONE}  # type: ignore[index]  # it has one
+        values = [each.value for n, each in enumerate(outcomes) if n in kept]
+    except ValueError:
+        values = []
+    return own, {"done": own[batch.parameter], "values": values}, True
 
 
 def _by_name(

@@ -1,15 +1,19 @@
 """``settled runs``: the tasks of agents, what they did, and what became of it."""
 
 import asyncio
+import getpass
 import sys
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from settled.api import facts, sagas, story
 from settled.api.facts import when
+from settled.api.fallbacks import adrive
 from settled.api.queue import run_of
+from settled.api.rewinding import Effects, Rewound, rewind
 from settled.cli import output
 from settled.cli.confirming import confirm
 from settled.cli.exits import Exit, Problem
@@ -21,6 +25,7 @@ from settled.core.call import Call
 from settled.core.joins import LookAtLanes
 from settled.core.lanes import lane_of
 from settled.core.runs import Held
+from settled.errors import DeclarationError
 
 runs = typer.Typer(name="runs", help="Runs: tasks of agents, as a whole.", no_args_is_help=True, rich_markup_mode=None)
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
@@ -207,6 +212,91 @@ def resume_runs(
             found = sagas.unfinished(target.guard, 1000)
         ended = [_roll_back(target, record, "", wait) for record in found]
         _report(target, ended, as_json=as_json)
+
+
+@runs.command("rewind")
+def rewind_run(
+    run: RunName,
+    *,
+    first: Annotated[
+        str, typer.Option("--from", metavar="OP", help="The first call to be made anew, by its operation id or key.")
+    ],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why. It goes on record.")],
+    by: Annotated[str | None, typer.Option(metavar="NAME", help="Who decides.", show_default="your user name")] = None,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Undo what those calls did first, the last begun first. Needs --app.")
+    ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep-effects", help="Let what those calls did stand, besides what is made anew.")
+    ] = False,
+    tenant: TenantOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be set aside.")] = False,
+    yes: YesOption = False,
+    journal: JournalOption = None,
+    app: AppOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Set aside the calls of a run from one on: its next entry makes them anew, with whatever arguments.
+
+    For a call in conflict: its key is known with other arguments. Where a call from there on had an effect nothing is
+    done, unless --undo or --keep-effects says what becomes of it. What is unknown has to be settled first. Their
+    records stay, and each says who set it aside and why.
+    """
+    if undo and keep:
+        raise Problem(Exit.USAGE, "--undo and --keep-effects exclude each other")
+    with opened(Given(journal, app), tools=_NEEDS if undo else "") as target:
+        record, call = _run(target, run, tenant), target.call(first)
+        how: Any = "undo" if undo else "keep" if keep else "refuse"
+        choice = Choice(record, call.operation_id, getpass.getuser() if by is None else by, reason, how)
+        plan = _rewind(target, choice, dry_run=True)
+        if not dry_run:
+            confirm(f"{plural(len(plan.operation_ids), 'call')} of run {run!r} will be made anew", yes=yes)
+            plan = _rewind(target, choice, dry_run=False)
+        document = {"dry_run": dry_run, "run": run, "set_aside": plan.operation_ids}
+        document |= {"undone": plan.undone, "kept": plan.kept}
+        output.emit(as_json, document, lambda: _tell_rewound(target, plan, dry_run=dry_run))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is rewound, on whose word."""
+
+    run: RunRecord
+    operation_id: str
+    by: str
+    reason: str
+    effects: Effects
+
+
+def _rewind(target: Target, choice: Choice, *, dry_run: bool) -> Rewound:
+    steps = rewind(
+        target.guard,
+        choice.run.run_id,
+        choice.operation_id,
+        by=choice.by,
+        reason=choice.reason,
+        effects=choice.effects,
+        dry_run=dry_run,
+        tenant=choice.run.tenant,
+    )
+    try:
+        with redirect_stdout(sys.stderr):
+            found: Rewound = asyncio.run(adrive(target.guard, steps))
+    except DeclarationError as error:
+        raise Problem(Exit.REFUSED, str(error)) from error
+    return found
+
+
+def _tell_rewound(target: Target, plan: Rewound, *, dry_run: bool) -> None:
+    would = "would be" if dry_run else "is"
+    for operation_id in plan.operation_ids:
+        what = (
+            " and undone" if operation_id in plan.undone else ", what it did stays" if operation_id in plan.kept else ""
+        )
+        tool = target.call(operation_id).tool
+        output.say(f"{tool} [{operation_id}] {would} set aside{what}")
+    if not dry_run:
+        output.tell(f"the next entry of run {plan.run_id!r} makes them anew")
 
 
 def _roll_back(target: Target, run: RunRecord, reason: str, wait: float) -> RunRecord:

@@ -11,8 +11,10 @@ from settled.cli.exits import Exit, Problem
 from settled.cli.target import Target
 from settled.cli.words import local, moment, plural
 from settled.core.call import Call
+from settled.core.drafts import LookAtDraft
 from settled.core.findings import Finding
 from settled.core.model import Attempt, Exchange
+from settled.core.parts import LookAtItems
 from settled.core.states import State
 
 Document = dict[str, Any]
@@ -32,6 +34,8 @@ def document(target: Target, call: Call) -> Document:
         "leave": facts.of_leave(call),
         "result": result,
         "result_note": note,
+        "draft": _draft(target, call),
+        "items": facts.of_items(target.journal.perform(LookAtItems(call.operation_id))[1]),
         "attempts": [facts.of_attempt(attempt, call, now, alive[attempt.no]) for attempt in call.attempts],
         "doubt": facts.of_doubt(call, now) if explain.waiting(call, now) else None,
         "log": [facts.of_log(row) for row in target.journal.log(call.operation_id)],
@@ -44,14 +48,31 @@ def _undone(target: Target, call: Call) -> str | None:
     return None if step is None else name_of(target.guard, step)
 
 
+def _draft(target: Target, call: Call) -> Document | None:
+    """Return the draft that the call confirms: what a person who gives leave gives it to."""
+    draft = target.journal.perform(LookAtDraft(call.operation_id))[1] if call.terms.drafted else None
+    if draft is None:
+        return None
+    result, note = facts.result_of(target.guard, draft)
+    return {"operation_id": draft.operation_id, "state": str(draft.state), "result": result, "note": note}
+
+
 def call(target: Target, it: Call, known: Document) -> None:
     """Show a call to a person."""
     now = target.journal.now().wall
     output.facts(_identity(it, now, known))
     output.block("Arguments", known["arguments_note"] or pretty(known["arguments"]))
+    if known["draft"] is not None:
+        draft = known["draft"]
+        output.block(f"Draft ({draft['state']}, {draft['operation_id']})", draft["note"] or pretty(draft["result"]))
     if it.result is not None:
         unknown = known["result"] is None and known["result_note"]
         output.block("Result", known["result_note"] if unknown else pretty(known["result"]))
+    if known["items"]:
+        output.title("Items")
+        names = ("position", "status", "code", "operation_id")
+        items = [tuple(str(item[name]) for name in names) for item in known["items"]]
+        output.table(("AT", "STATUS", "CODE", "ON RECORD IN"), items)
     for attempt, row in zip(it.attempts, known["attempts"], strict=True):
         output.title(f"Attempt {attempt.no}")
         output.facts(_attempt(attempt, row, now))
@@ -74,6 +95,7 @@ def _identity(it: Call, now: float, known: Document) -> list[tuple[str, str]]:
         ("run", known["run"] or ""),
         ("undoes", f"{known['undoes_what']} [{known['undoes']}]" if known["undoes"] else ""),
         ("inside", it.scope if it.scope.startswith("call:") else ""),
+        ("part of", known["part_of"] or ""),
         ("step", it.step),
         ("not before", moment(it.not_before, now) if it.not_before is not None else ""),
     ]

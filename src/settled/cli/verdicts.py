@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from settled.api import care, explain, facts
+from settled.api import care, explain
 from settled.api.deciding_many import Ruling, rehearsed
 from settled.api.schema import BadArguments
 from settled.api.vault import SEALED
@@ -11,6 +11,7 @@ from settled.cli.exits import Exit, Problem, refusals
 from settled.cli.target import Target
 from settled.core.call import Call
 from settled.core.model import Moment
+from settled.core.runs import run_of
 from settled.core.settling import Verdict
 from settled.core.states import State
 
@@ -112,7 +113,7 @@ def commands(target: Target, call: Call) -> list[dict[str, str]]:
         found.append(
             ("say that you look at it, so that nobody else decides", f"settled queue claim {call.operation_id}")
         )
-    run = facts.run_of(call.scope)
+    run = run_of(call.scope)
     if explain.waiting(call, now) == "undo" and run is not None and call.reason not in FOR_GOOD:
         app = "" if target.given.app else " --app MODULE:GUARD"
         found.append(("try to undo it once more", f"settled runs resume {run}{app}"))

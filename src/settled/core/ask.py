@@ -156,6 +156,24 @@ class Superseded(Struct, frozen=True):
     """Or ``rolled_back``; for a joined agent ``run_ended``."""
 
 
+class BudgetSpent(Struct, frozen=True):
+    """The run's budget does not grant this retry, or the run is ``rolled_back`` or has ended; nothing was recorded."""
+
+    pool: str
+
+
 ClaimReply = (
-    Begun | WouldRun | Stands | Busy | Doubtful | Conflict | Untold | Barred | Unsettled | Suspect | Superseded | Paused
+    Begun
+    | WouldRun
+    | Stands
+    | Busy
+    | Doubtful
+    | Conflict
+    | Untold
+    | Barred
+    | Unsettled
+    | Suspect
+    | Superseded
+    | BudgetSpent
+    | Paused
 )

@@ -124,6 +124,9 @@ class Books(Protocol):
     def put(self, call: Call, row: LogRow) -> None:
         """Keep a call and the log row of its change."""
 
+    def put_key(self, call: Call) -> None:
+        """Keep the key that a call has now: the one that it had is free. Nothing else of it is kept by this."""
+
     def prolong(self, call: Call) -> None:
         """Keep a longer lease; no log row, since no state changes."""
 

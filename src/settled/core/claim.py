@@ -10,6 +10,7 @@ from settled.core import rules, runs
 from settled.core.ask import (
     Ask,
     Begun,
+    BudgetSpent,
     Busy,
     ClaimReply,
     Doubtful,
@@ -20,6 +21,8 @@ from settled.core.ask import (
     WouldRun,
 )
 from settled.core.call import Call, evolve, opened
+from settled.core.charge import debit
+from settled.core.drafts import reserved
 from settled.core.fallback import FELL_BACK
 from settled.core.keys import scoped_key
 from settled.core.leave import ask_for, asked_anew, given, use
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from settled.core.books import Books
+    from settled.core.charge import Charge
     from settled.core.match import Found
     from settled.core.model import Moment
 
@@ -49,8 +53,12 @@ class Claim(Struct, frozen=True):
     """Settling was tried: a tool that may be repeated may now run again."""
     forgo: bool = False
     """With ``begin`` false: where nothing is on record, record that the call is given up, without an attempt."""
+    drafting: bool = False
+    """With ``begin`` false: put the call on record without an attempt, so that its draft can be made."""
     pinned: str = ""
     """This asker was matched to this call before: ask about that one."""
+    charge: Charge | None = None
+    """What beginning it costs in its run: it goes on with what was tried before."""
 
     def apply(self, books: Books, now: Moment) -> ClaimReply:
         """Decide and, where something begins, record it."""
@@ -112,12 +120,15 @@ class Claim(Struct, frozen=True):
         if paused is not None:
             return paused
         if not self.begin:
-            return WouldRun()
+            return Stands(call, like) if self.drafting else WouldRun()
         unsettled = _unsettled(books, self.ask, call.operation_id)
         if unsettled is not None:
             return unsettled
         if self.ask.leave is not None and call.state is State.NOT_DONE and not given(call, self.ask.terms, now):
             return Stands(ask_for(books, call, self.ask.leave, now), like)
+        pool = debit(books, call.tenant, call.tool, self.charge)
+        if pool:
+            return BudgetSpent(pool)
         ask, epoch = self.ask, call.epoch + 1
         taken, row = evolve(
             call,
@@ -138,7 +149,7 @@ class Claim(Struct, frozen=True):
         books.put(taken, row)
         if ask.run_id and ask.scope != taken.scope:
             books.put_moved(taken, ask.scope)  # its effect, if any, is this run's to undo
-        if taken.leave is not None:
+        if taken.leave is not None or taken.terms.drafted:
             books.drop_owed(taken)
         return Begun(taken)
 
@@ -149,13 +160,16 @@ class Claim(Struct, frozen=True):
         if paused is not None:
             return paused
         if not self.begin:
-            return WouldRun()
+            return self._reserved(books, now) if self.drafting else WouldRun()
         unsettled = _unsettled(books, self.ask)
         if unsettled is not None:
             return unsettled
         bare = self._draft(books, now)
         if self.ask.leave is not None:
             return Stands(ask_for(books, bare, self.ask.leave, now))
+        pool = debit(books, bare.tenant, bare.tool, self.charge)
+        if pool:
+            return BudgetSpent(pool)
         call, row = evolve(bare, Event.CLAIM, now, detail=self.ask.tool, attempts=opened(bare, bare.owner, 1, now))
         books.put(call, row)
         return Begun(call)
@@ -164,6 +178,12 @@ class Claim(Struct, frozen=True):
         bare = self._draft(books, now)
         call, row = evolve(bare, Event.FAIL, now, detail=FELL_BACK, reason=FELL_BACK, decided="answer")
         books.put(call, row)
+        return Stands(call)
+
+    def _reserved(self, books: Books, now: Moment) -> ClaimReply:
+        call = reserved(books, self._draft(books, now), now)
+        if call.kind is KeyKind.RANDOM:
+            books.put_owed(call)  # the next like ask, of whatever process, goes on with it
         return Stands(call)
 
     def _draft(self, books: Books, now: Moment) -> Call:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from settled.core.ask import Ask
     from settled.core.call import Call
 
-SETTLED_FOR_ASKER = FINAL | {State.NOT_DONE, State.PARTIAL}
+SETTLED_FOR_ASKER = FINAL | {State.NOT_DONE}
 
 
 class Entry(Struct):

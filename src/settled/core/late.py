@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from settled.core import rules
+from settled.core import parts, rules
 from settled.core.call import Call, attempt_of, evolve, standing_of, with_attempt
 from settled.core.model import Effect, Fault, FaultClass, Standing
-from settled.core.states import FINAL, Event, State
+from settled.core.states import FINAL, TABLE, UNSETTLED, Event, State
 from settled.core.values import replace
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 HAPPENED = frozenset({State.SUCCEEDED, State.COMPENSATING, State.COMPENSATED})
 """It is settled that the call had its effect, whatever became of it since."""
+EFFECT = frozenset({Standing.SOME, Standing.DONE})
 
 
 class Evidence(Struct, frozen=True):
@@ -42,7 +43,7 @@ class Evidence(Struct, frozen=True):
         if _known(attempt, standing):
             return call
         changes = {"standing": standing, "ended": now, "fault": self.fault, "over": now if self.over else attempt.over}
-        heard = replace(call, attempts=with_attempt(call, self.no, **changes))
+        heard = replace(call, attempts=parts.on_record(with_attempt(call, self.no, **changes)))
         settle = self._success if standing is Standing.DONE else self._failure
         return settle(books, call, heard, now)
 
@@ -78,6 +79,8 @@ class Evidence(Struct, frozen=True):
         """A failure settles only once every attempt is over and none is in doubt."""
         if call.state in HAPPENED:
             return _note(books, call, heard, now, dispute=_all_refused(heard))
+        if rules.done_in_part(heard):
+            return self._part(books, call, heard, now)
         if call.state is not State.UNKNOWN or heard.doubtful or not rules.all_over(heard, now):
             return _note(books, call, heard, now)
         final = self.fault is not None and self.fault.kind is FaultClass.PERMANENT
@@ -87,6 +90,29 @@ class Evidence(Struct, frozen=True):
         books.put(changed, row)
         return changed
 
+    def _part(self, books: Books, call: Call, heard: Call, now: Moment) -> Call:
+        """A part was done: whatever else failed, the call is neither undone nor to be repeated as a whole."""
+        against = _held_for_proved(call, self.no) or call.state is State.FAILED
+        result = call.result if self.result is None else self.result
+        open_still = call.state is State.UNKNOWN and (heard.doubtful or not rules.all_over(heard, now))
+        if open_still or Event.SPLIT not in TABLE[call.state] or call.state is State.PROCESSING:
+            noted = replace(call, result=result if call.state in UNSETTLED else call.result)
+            self._items(books, heard, now)
+            return _note(books, noted, heard, now, dispute=against)
+        fault = next(a.fault for a in reversed(heard.attempts) if a.standing is Standing.SOME)
+        changes = {"attempts": heard.attempts, "epoch": call.epoch + 1, "fault": fault, "decided": "late"}
+        kept = {"result": result, "note": self.note, "disputed": call.disputed or against, "held": False, "reason": ""}
+        changed, row = evolve(call, Event.SPLIT, now, detail="late answer", not_before=None, **changes, **kept)
+        books.put(changed, row)
+        self._items(books, changed, now)
+        if changed.disputed:
+            books.alert(changed, "disputed")
+        return changed
+
+    def _items(self, books: Books, call: Call, now: Moment) -> None:
+        if self.fault is not None and self.fault.items:
+            parts.doubt_items(books, call, self.fault, now)
+
 
 def _all_refused(heard: Call) -> bool:
     """Whether every attempt of a call that counts as done (by a probe, by a person) has proved to do nothing."""
@@ -94,9 +120,9 @@ def _all_refused(heard: Call) -> bool:
 
 
 def _known(attempt: Attempt, standing: Standing) -> bool:
-    """Whether this says nothing new: only a success speaks against what was held for proved."""
+    """Whether this says nothing new: only an effect, whole or in part, speaks against what was held for proved."""
     told = attempt.ended is not None and attempt.over is not None and not attempt.in_doubt
-    return told and (standing is not Standing.DONE or attempt.standing is Standing.DONE)
+    return told and (standing not in EFFECT or attempt.standing in (Standing.DONE, standing))
 
 
 def _held_for_proved(call: Call, no: int) -> bool:

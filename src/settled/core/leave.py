@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from settled.core import runs
 from settled.core.call import Call, evolve
+from settled.core.drafts import drop
 from settled.core.model import KeyKind, Leave, Terms
 from settled.core.settling import Refused
 from settled.core.states import Event, State
@@ -106,6 +107,8 @@ class Decide(Struct, frozen=True):
         changes["reason"] = self.reason or call.reason
         changed, row = evolve(call, event, now, detail=detail, epoch=call.epoch + 1, **changes)
         books.put(changed, row)
+        if event is Event.REFUSE:
+            drop(books, changed, now)
         return changed
 
     @staticmethod

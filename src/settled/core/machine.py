@@ -14,6 +14,7 @@ from settled.core.ask import (
     Ask,
     Barred,
     Begun,
+    BudgetSpent,
     Busy,
     ClaimReply,
     Conflict,
@@ -41,6 +42,7 @@ from settled.errors import JournalError
 if TYPE_CHECKING:
     from settled.core.call import Call
     from settled.core.commands import Flow
+    from settled.core.retry import Again
 
 STILL_OWED = ("unknown", "in_progress", "rejected", "conflict")
 POLL = (0.02, 1.0)
@@ -56,6 +58,8 @@ class Life(Jointly):
 
     like = False
     """The answer is an earlier like call's, however it was reached."""
+    again: Again | None = None
+    """The first attempt goes on with what another call has left: it waits, and costs, as a repeat does."""
 
     def run(self) -> Flow[Answer]:
         """Make the call, or say what stands in its way."""
@@ -90,9 +94,9 @@ class Life(Jointly):
             self.ask.entry.leave(self.ask.operation_id, state, heard=heard)
 
     def _recorded(self, ask: Ask) -> Flow[Answer]:
-        claim = Claim(ask)
+        claim = Claim(ask, charge=self.budget if self.again is not None and self.again.cost > 0 else None)
         while True:
-            shut = yield from self.shut()
+            shut = yield from (self.shut() if self.again is None else self._goes_on(self.again))
             asked_at = self.at
             begin = replace(claim, begin=shut is None)
             joins = shut is None and ask.terms.effect is Effect.TRANSACTIONAL
@@ -110,6 +114,12 @@ class Life(Jointly):
             if isinstance(following, Answer):
                 return following
             claim = following
+
+    def _goes_on(self, step: Again) -> Flow[Answer | None]:
+        """Wait, and ask budgets and breakers, as before any further attempt."""
+        self.again = None
+        stop = yield from self._pause(step)
+        return None if stop is None else rejected(stop.reason)
 
     def _claim(self, claim: Claim) -> Flow[ClaimReply]:
         """Claim. If the journal's answer is lost, nothing is sent, and the record will say so."""
@@ -145,6 +155,8 @@ class Life(Jointly):
                 return (yield from self._suspect(claim, calls))
             case Superseded(_, why):
                 return rejected(why)
+            case BudgetSpent(pool):
+                return rejected(pool)
             case Paused(_, reason):
                 return replace(rejected("paused"), note=reason)
             case Begun():

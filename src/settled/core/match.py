@@ -14,6 +14,8 @@ from settled.core.ask import Barred, Conflict, Suspect, Untold
 from settled.core.entry import Entry
 from settled.core.model import Effect, KeyKind
 from settled.core.owed import owed_to
+from settled.core.parts import is_open
+from settled.core.rewind import is_set_aside
 from settled.core.rules import lease_over
 from settled.core.states import MAY_HAVE_EFFECT, State
 
@@ -99,7 +101,13 @@ def _by_step(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold 
         return Untold(entry.refused[ask.step])
     operation_id = books.by_step(ask.step_scope, ask.step)
     call = books.by_id(operation_id) if operation_id else None
-    if call is None or not _fits(call, ask) or _taken_by_another(call, ask, entry) or not entry.of_turn(call):
+    if (
+        call is None
+        or is_set_aside(call)
+        or not _fits(call, ask)
+        or _taken_by_another(call, ask, entry)
+        or not entry.of_turn(call)
+    ):
         return None
     if (call.tool, call.identity) != (ask.tool, ask.identity):
         return None if ask.by_model else Conflict(call)  # an adapter's ids may be used again
@@ -125,7 +133,8 @@ def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
         if call is None or entry.awaited(operation_id) or not (_like(call, ask) and _may_bar(call, ask)):
             continue
         told = not entry.untold(call) and not entry.unread(call, ask.message)
-        if call.state in STILL_WAITING or not told:  # to be told that it is in flight, or waits, ends nothing
+        waits = call.state in STILL_WAITING or (call.state is State.PARTIAL and is_open(books, call))
+        if waits or not told:  # to be told that it is in flight, waits, or has items left ends nothing
             return Match(call, like=True)
     return None
 
@@ -147,7 +156,7 @@ def _candidate(books: Books, ask: Ask, entry: Entry) -> Match | None:
         return None
     likes = books.alike(ask.scope, ask.lane, ask.tool, ask.identity, entry.earlier)
     free = (c for c in likes if entry.free(c, ask.words) and not _for_other_sibling(c, ask, entry))
-    usable = [c for c in free if _fits(c, ask)]
+    usable = [c for c in free if _fits(c, ask) and not is_set_aside(c)]
     best = min(usable, key=lambda c: preference(c, ask), default=None)
     return Match(best, like=True) if best else None
 

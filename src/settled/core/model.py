@@ -68,6 +68,29 @@ class Exchange(Struct, frozen=True):
     """Whether an idempotency key went along: ``ours``, the tool's ``own``, or none."""
 
 
+class Part(StrEnum):
+    """What became of one item of a batch."""
+
+    DONE = "done"
+    FAILED = "failed"
+    """Proved not done, and repeating is pointless."""
+    NOT_DONE = "not_done"
+    """Proved not done; it may be tried again."""
+    UNKNOWN = "unknown"
+    """It may have been done."""
+
+
+class BatchItem(Struct, frozen=True):
+    """One item of a batch, as the answer to one attempt tells of it."""
+
+    key: str
+    """Its own, the same whatever call goes on with it."""
+    part: Part
+    code: str = ""
+    arguments: bytes = b""
+    """Of one in doubt, on the way to a record of its own: the call's arguments, with this item alone."""
+
+
 class Fault(Struct, frozen=True):
     """One failed attempt, classified.
 
@@ -98,6 +121,8 @@ class Fault(Struct, frozen=True):
     the other side keeps its refusals."""
     seen: tuple[Exchange, ...] = ()
     """The requests that the attempt made, where its transports were watched (``settled.transports``)."""
+    items: tuple[BatchItem, ...] = ()
+    """What became of each item of a batch, in their order."""
 
 
 class Effect(StrEnum):
@@ -231,3 +256,5 @@ class Terms(Struct, frozen=True):
     """Nothing undoes it."""
     waived: bool = False
     """Its effect may stay when its run is undone."""
+    drafted: bool = False
+    """A draft comes first, which its attempts confirm."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from settled.core.commands import Raised, Returned
 from settled.core.exchanges import CUT, READING, Reach, kept, weigh
 from settled.core.faults import classify
-from settled.core.model import Effect, Evidence, Fault, FaultClass
+from settled.core.model import Effect, Evidence, Fault, FaultClass, Part
 from settled.core.values import replace
 from settled.errors import NotExecuted, PartlyDone
 
@@ -137,7 +137,23 @@ def of_signal(error: BaseException) -> Fault | None:
         kind = FaultClass.RETRYABLE if error.retryable else FaultClass.PERMANENT
         return Fault(kind, Evidence.NONE, error.code, error.message, retry_after=error.retry_after)
     if isinstance(error, PartlyDone):
-        return Fault(
-            FaultClass.PARTIAL, Evidence.SOME, error.code, f"{len(error.done)} done, {len(error.failed)} failed"
-        )
+        return _of_items(error) if error.items else _of_parts(error)
     return None
+
+
+def _of_parts(error: PartlyDone) -> Fault:
+    said = f"{len(error.done)} done, {len(error.failed)} failed"
+    return Fault(FaultClass.PARTIAL, Evidence.SOME, error.code, said)
+
+
+def _of_items(error: PartlyDone) -> Fault:
+    """Read what became of each item: of all of them the same is no part, but a failure of the whole."""
+    items, parts = error.items, {item.part for item in error.items}
+    code = next((item.code for item in items if item.part is not Part.DONE and item.code), error.code)
+    said = f"{sum(item.part is Part.DONE for item in items)} of {len(items)} items done"
+    if parts == {Part.UNKNOWN}:
+        return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, code, said, uncertain=True)
+    if parts & {Part.DONE, Part.UNKNOWN}:
+        return Fault(FaultClass.PARTIAL, Evidence.SOME, code, said, throttled=error.throttled, items=items)
+    kind = FaultClass.RETRYABLE if Part.NOT_DONE in parts else FaultClass.PERMANENT
+    return Fault(kind, Evidence.NONE, code, said, throttled=error.throttled, items=items)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from settled.core.drafts import DRAFTING
 from settled.core.model import Effect, KeyKind
 from settled.core.states import State
 
@@ -32,11 +33,13 @@ def doubted(books: Books, call: Call) -> None:
 def owed_to(books: Books, ask: Ask) -> Call | None:
     """Return a like call that was done, and that nobody knows of."""
     found = (books.by_id(operation_id) for operation_id in books.owed(ask.tenant, ask.tool, ask.fingerprint))
-    return next((c for c in found if c and _is_owed(c) and c.operation_id not in ask.despite), None)
+    return next((c for c in found if c and _is_owed(c, ask) and c.operation_id not in ask.despite), None)
 
 
-def _is_owed(call: Call) -> bool:
-    """Whether it was done, waits for leave, may begin under one that was given, or was refused."""
+def _is_owed(call: Call, ask: Ask) -> bool:
+    """Whether it was done, waits for leave, may begin under one that was given, was refused, or left at its draft."""
+    if call.state is State.NOT_DONE and call.reason == DRAFTING:
+        return call.claim not in ask.here
     by_leave = call.leave is not None and call.state in (State.AWAITING_APPROVAL, State.NOT_DONE, State.REFUSED)
     return by_leave or call.state in DONE
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
-from settled.core import rules, runs
-from settled.core.ask import Superseded
-from settled.core.budget import RetryBudget, RunBudget
+from settled.core import parts, rules, runs
+from settled.core.ask import BudgetSpent, Superseded
 from settled.core.call import Call, attempt_of, evolve, opened, standing_of, with_attempt
+from settled.core.charge import Charge, debit
+from settled.core.drafts import drop
 from settled.core.late import Evidence
 from settled.core.model import Effect, Fault, FaultClass, Standing
 from settled.core.model import Evidence as Proof
@@ -29,6 +30,7 @@ EVENT_FOR = {
     State.FAILED: Event.FAIL,
     State.NOT_DONE: Event.ABSENT,
     State.PARKED: Event.PARK,
+    State.PARTIAL: Event.SPLIT,
 }
 
 
@@ -36,20 +38,6 @@ class FencedOut(Struct, frozen=True):
     """A later owner, evidence or a person has taken the call; this is how it stands."""
 
     call: Call | None
-
-
-class BudgetSpent(Struct, frozen=True):
-    """The run's budget does not grant this retry, or the run is ``rolled_back`` or has ended; nothing was recorded."""
-
-    pool: str
-
-
-class Charge(Struct, frozen=True):
-    """What a retry costs in its run, and what the run allows."""
-
-    run_id: str
-    budget: RetryBudget
-    cost: int = 1
 
 
 class Begin(Struct, frozen=True):
@@ -79,7 +67,7 @@ class Begin(Struct, frozen=True):
             return BudgetSpent(why)
         if anew and why:
             return Superseded(self.ask.run_id)
-        pool = _debit(books, call, self.charge)
+        pool = debit(books, call.tenant, call.tool, self.charge)
         if pool:
             return BudgetSpent(pool)
         event, epoch = (Event.CLAIM, call.epoch + 1) if anew else (Event.BEGIN, call.epoch)
@@ -97,17 +85,6 @@ class Begin(Struct, frozen=True):
         attempts = opened(call, ask.owner, epoch, now)
         claim = {"epoch": epoch, "claim": ask.operation_id, "owner": ask.owner, "lease": now.plus(ask.lease)}
         return claim | {"attempts": attempts}
-
-
-def _debit(books: Books, call: Call, charge: Charge | None) -> str:
-    run = books.run(call.tenant, charge.run_id) if charge else None
-    if charge is None or run is None:
-        return ""
-    budget = RunBudget(charge.budget, dict(run.spent))
-    refused = budget.try_spend(call.tool, charge.cost)
-    if refused is None:
-        books.put_run(replace(run, spent=budget.spent))
-    return refused or ""
 
 
 class Checkpoint(NamedTuple):
@@ -158,6 +135,10 @@ class End(Struct, frozen=True):
         books.put(changed, row)
         if event is Event.DOUBT:
             doubted(books, changed)
+        if event is Event.SPLIT:
+            parts.doubt_items(books, changed, self.fault, now)
+        if event is Event.FAIL:
+            drop(books, changed, now)
         if self.checkpoint is not None:
             runs.keep_state(books, call.tenant, *self.checkpoint)
         return changed
@@ -190,8 +171,8 @@ class End(Struct, frozen=True):
     def _changes(self, ended: Call, event: Event, now: Moment) -> dict[str, object]:
         decided = "answer" if event in (Event.SUCCEED, Event.FAIL, Event.ABSENT, Event.SPLIT) else ""
         return {
-            "attempts": ended.attempts,
-            "fault": self.fault,
+            "attempts": parts.on_record(ended.attempts),
+            "fault": parts.bare(self.fault),
             "result": self.result,
             "note": self.note,
             "reason": self.reason,

@@ -147,6 +147,11 @@ def clears(call: Call, fault: Fault) -> bool:
     )
 
 
+def done_in_part(call: Call) -> bool:
+    """Whether an attempt had a part of its effect: then the call is never "not done", whatever the others say."""
+    return call.terms.effect is not Effect.READ and any(a.standing is Standing.SOME for a in call.attempts)
+
+
 def closing_state(call: Call, *, final: bool) -> State:
     """Return where a call stands when its owner stops without success.
 
@@ -157,4 +162,6 @@ def closing_state(call: Call, *, final: bool) -> State:
         return State.FAILED if final else State.NOT_DONE
     if call.doubtful:
         return State.UNKNOWN
+    if done_in_part(call):
+        return State.PARTIAL
     return State.FAILED if final else State.NOT_DONE

@@ -31,6 +31,13 @@ def scope_of_run(tenant: str, run_id: str) -> str:
     return f"run:{len(tenant)}:{tenant}:{run_id}"
 
 
+def run_of(scope: str) -> str | None:
+    """Return the run id that a scope names (see ``scope_of_run``); ``None`` if it names none."""
+    kind, _, rest = scope.partition(":")
+    length, _, rest = rest.partition(":")
+    return rest[int(length) + 1 :] if kind == "run" and length.isdecimal() else None
+
+
 def barred(books: Books, ask: Ask) -> str:
     """Return why the asker's run, or the call that it is made inside of, lets nothing more begin; empty: it does."""
     if ask.run_id:

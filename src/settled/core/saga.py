@@ -13,8 +13,10 @@ from msgspec import Struct
 from settled.core.answer import STATUS_OF
 from settled.core.books import RunRecord, RunState, Step
 from settled.core.call import Call, evolve
+from settled.core.drafts import UNCONFIRMED, scope_of_draft
 from settled.core.lanes import lane_of
-from settled.core.model import Effect, Standing
+from settled.core.model import Effect, Part, Standing
+from settled.core.parts import split_of
 from settled.core.runs import UNDONE, Held, held, scope_of_run
 from settled.core.states import UNSETTLED, Event, State
 from settled.core.values import replace
@@ -67,7 +69,13 @@ def _was_done(call: Call) -> bool:
 
 def _stands(call: Call) -> bool:
     """Whether its effect is there, and is to go."""
-    return call.state is State.COMPENSATING or (call.state in DONE and not _may_stay(call))
+    return call.state is State.COMPENSATING or (call.state in DONE and not _may_stay(call) and did_some(call))
+
+
+def did_some(call: Call) -> bool:
+    """Whether it did something itself: what a batch has left was done, and is undone, in other calls."""
+    split = split_of(call)
+    return split is None or any(item.part is Part.DONE for item in split[1])
 
 
 def _may_stay(call: Call) -> bool:
@@ -82,6 +90,8 @@ def _steps(books: Books, scope: str) -> Iterator[Step]:
             yield step
         if call.state in WITHOUT_EFFECT or (call.state in DONE | UNSETTLED and _may_stay(call)):
             yield from _steps(books, f"call:{call.operation_id}")
+        if call.terms.drafted and call.state in UNCONFIRMED:
+            yield from _steps(books, scope_of_draft(call.operation_id))
 
 
 def _place_of(books: Books, run: RunRecord, seen: frozenset[str] = frozenset()) -> int:

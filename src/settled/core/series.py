@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from settled.core.answer import STATUS_OF, Answer, by_itself, from_record, rejected, with_value
-from settled.core.ask import Superseded
+from settled.core.ask import BudgetSpent, Superseded
 from settled.core.breaker import verdict_of
 from settled.core.commands import (
     ADMIT,
@@ -31,7 +31,7 @@ from settled.core.late import Evidence
 from settled.core.model import Effect, Fault, FaultClass
 from settled.core.model import Evidence as Proof
 from settled.core.outcome import NEVER_SENT, TooLate, read
-from settled.core.progress import Begin, BudgetSpent, Charge, Checkpoint, Close, End, FencedOut
+from settled.core.progress import Begin, Checkpoint, Close, End, FencedOut
 from settled.core.retry import Again, Stop, Tries, plan, why
 from settled.core.settle import PROBE_LIMIT, settle
 from settled.core.states import State
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from settled.core.ask import Ask
     from settled.core.books import Change
     from settled.core.call import Call
+    from settled.core.charge import Charge
     from settled.core.commands import Flow
     from settled.core.outcome import Clean
     from settled.core.policy import Limits, Policy

@@ -29,7 +29,7 @@ def orphaned(books: Books, call: Call, now: Moment, *, dead: bool = False) -> Ca
     owner's attempts can do nothing more.
     """
     doubt = call.doubtful and call.terms.effect is not Effect.READ
-    event = Event.DOUBT if doubt else Event.ABSENT
+    event = Event.DOUBT if doubt else Event.SPLIT if rules.done_in_part(call) else Event.ABSENT
     changes = {"epoch": call.epoch + 1, "reason": "owner_lost", "series": 0, "decided": "" if doubt else "owner_lost"}
     if dead:
         changes["attempts"] = tuple(_over_now(a, now) if a.in_doubt else a for a in call.attempts)
@@ -104,7 +104,8 @@ class Settle(Struct, frozen=True):
             return _settled(books, call, Event.SUCCEED, now, result=self.result, note=self.note)
         if not self.fence and not rules.proves_absence(rules.under(call, self.today), self.began, now):
             return call
-        return _settled(books, call, Event.ABSENT, now, attempts=_all_none(call))
+        event = Event.SPLIT if rules.done_in_part(call) else Event.ABSENT
+        return _settled(books, call, event, now, attempts=_all_none(call))
 
 
 def _settled(books: Books, call: Call, event: Event, now: Moment, **changes: object) -> Call:

@@ -89,14 +89,26 @@ TABLE: dict[State, dict[Event, State]] = {
     _S.NOT_DONE: {
         _E.CLAIM: _S.PROCESSING,
         _E.SUCCEED: _S.SUCCEEDED,  # late evidence; always disputed
+        _E.SPLIT: _S.PARTIAL,  # same
         _E.FAIL: _S.FAILED,
         _E.ASK_LEAVE: _S.AWAITING_APPROVAL,
         _E.EXPIRE: _S.EXPIRED,
     },
-    _S.PARKED: {_E.CLAIM: _S.PROCESSING, _E.SUCCEED: _S.SUCCEEDED, _E.ABSENT: _S.NOT_DONE, _E.EXPIRE: _S.EXPIRED},
+    _S.PARKED: {
+        _E.CLAIM: _S.PROCESSING,
+        _E.SUCCEED: _S.SUCCEEDED,
+        _E.SPLIT: _S.PARTIAL,
+        _E.ABSENT: _S.NOT_DONE,
+        _E.EXPIRE: _S.EXPIRED,
+    },
     _S.SUCCEEDED: {_E.UNDO: _S.COMPENSATING, _E.EXPIRE: _S.EXPIRED},
     _S.FAILED: {_E.EXPIRE: _S.EXPIRED},
-    _S.PARTIAL: {_E.SUCCEED: _S.SUCCEEDED, _E.UNDO: _S.COMPENSATING, _E.EXPIRE: _S.EXPIRED},
+    _S.PARTIAL: {
+        _E.SUCCEED: _S.SUCCEEDED,
+        _E.FAIL: _S.FAILED,  # once each of its items has
+        _E.UNDO: _S.COMPENSATING,
+        _E.EXPIRE: _S.EXPIRED,
+    },
     _S.AWAITING_APPROVAL: {_E.GRANT: _S.NOT_DONE, _E.REFUSE: _S.REFUSED, _E.EXPIRE: _S.EXPIRED},
     _S.REFUSED: {_E.EXPIRE: _S.EXPIRED},
     _S.COMPENSATING: {_E.UNDONE: _S.COMPENSATED, _E.HOLD: _S.COMPENSATING},

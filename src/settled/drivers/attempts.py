@@ -117,7 +117,7 @@ def raised(
         return returned(error.result, command, binding, floor, abandoned=abandoned)
     outcome = Raised(error)
     if isinstance(error, PartlyDone):
-        data, note = binding.encode({"done": error.done, "failed": error.failed})
+        data, note = binding.encode(error.answer if error.answered else {"done": error.done, "failed": error.failed})
         outcome = Raised(error, data=data, note=note)
     return Ended(
         outcome,

@@ -173,6 +173,10 @@ class TableBooks(RunTables, ABC):
             raise ValueError(f"{call.operation_id} does not stand at log row {row.no - 1}")
         self.write(INSERT_LOG, *log_values(row))
 
+    def put_key(self, call: Call) -> None:
+        """Keep the key that a call has now: the one that it had is free."""
+        self.write("UPDATE calls SET key = ? WHERE operation_id = ?", call.key, call.operation_id)
+
     def prolong(self, call: Call) -> None:
         """Keep a longer lease; no log row, since no state changes."""
         self.write(PROLONG, call.lease.wall, call.lease.boot, call.lease.mono, call.operation_id)

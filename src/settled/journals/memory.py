@@ -106,6 +106,16 @@ class MemoryBooks(MemoryRuns):
         self.rows.append(row)
         self.undo.append(self.rows.pop)
 
+    def put_key(self, call: Call) -> None:
+        before = self.calls[call.operation_id]
+        self._rekey(before, call)
+        self.undo.append(lambda: self._rekey(call, before))
+
+    def _rekey(self, before: Call, after: Call) -> None:
+        self.keys.pop(before.key, None)
+        self.keys[after.key] = after.operation_id
+        self.calls[after.operation_id] = after
+
     def _add(self, call: Call) -> None:
         self.places[call.operation_id] = len(self.places)
         self.keys[call.key] = call.operation_id

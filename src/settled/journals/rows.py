@@ -7,6 +7,7 @@ JSON keeps every text as it is, lone surrogates and NUL too, and every float exa
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from contextlib import suppress
 from functools import lru_cache
 from math import isfinite
@@ -18,6 +19,7 @@ from settled.core.call import Call
 from settled.core.expiry import due
 from settled.core.model import (
     Attempt,
+    BatchItem,
     Effect,
     Evidence,
     Exchange,
@@ -27,6 +29,7 @@ from settled.core.model import (
     Leave,
     Moment,
     Owner,
+    Part,
     Phase,
     Standing,
     Terms,
@@ -284,7 +287,8 @@ def fault_list(fault: Fault | None) -> tuple[Any, ...] | None:
         fault.refresh,
         fault.uncertain,
         fault.gate,
-        *(([_exchange(each) for each in fault.seen],) if fault.seen else ()),
+        *(([_exchange(each) for each in fault.seen],) if fault.seen or fault.items else ()),
+        *(([_item(each) for each in fault.items],) if fault.items else ()),
     )
 
 
@@ -293,12 +297,23 @@ def fault_of(values: Sequence[Any] | None) -> Fault | None:
     if values is None:
         return None
     kind, evidence, *rest = values
-    plain, seen = rest[:_PLAIN], rest[_PLAIN:]
-    return Fault(FaultClass(kind), Evidence(evidence), *plain, *(_exchanges_of(each) for each in seen))
+    plain, more = rest[:_PLAIN], rest[_PLAIN:]
+    seen = _exchanges_of(more[0]) if more else ()
+    items = tuple(_item_of(*each) for each in more[1]) if len(more) > 1 else ()
+    return Fault(FaultClass(kind), Evidence(evidence), *(*plain, seen, items))
 
 
 _PLAIN: Final = 10
 """The fields of a fault between its evidence and the requests that were seen."""
+
+
+def _item(each: BatchItem) -> tuple[str, ...]:
+    arguments = (b64encode(each.arguments).decode(),) if each.arguments else ()
+    return each.key, each.part.value, each.code, *arguments
+
+
+def _item_of(key: str, part: str, code: str, arguments: str = "") -> BatchItem:
+    return BatchItem(key, Part(part), code, b64decode(arguments))
 
 
 def _exchange(each: Exchange) -> tuple[Any, ...]:
@@ -327,7 +342,7 @@ def _exchange_of(method: str, target: str, phase: str, status: int | None, heade
 @lru_cache(maxsize=1024)
 def terms_text(terms: Terms) -> str:
     """Return a tool's terms as JSON: the same text for all its calls."""
-    undoing = [terms.compensate, terms.irreversible, terms.waived]
+    undoing = [terms.compensate, terms.irreversible, terms.waived, *([True] if terms.drafted else ())]
     return to_json(
         [
             terms.effect._value_,

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from settled.core.charge import Charge
 from settled.core.claim import Reserve
 from settled.core.entry import Entry
-from settled.core.progress import Charge
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.values import replace
 from settled.errors import JournalError

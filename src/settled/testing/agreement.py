@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from settled.core.budget import RetryBudget
+from settled.core.charge import Charge
 from settled.core.claim import Claim, Reserve
 from settled.core.entry import Entry
 from settled.core.expiry import Expire
@@ -25,7 +26,7 @@ from settled.core.model import Fault, KeyKind, Terms
 from settled.core.notes import LOOKED_AT, PAUSED
 from settled.core.owed import Heard
 from settled.core.pausing import Pause
-from settled.core.progress import Begin, Charge, Close, End, Renew
+from settled.core.progress import Begin, Close, End, Renew
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.settling import Adopt, Over, Resolve, Settle
 from settled.core.tending import AdoptLost, LayDown, TakeUp

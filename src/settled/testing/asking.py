@@ -18,8 +18,8 @@ from settled.testing.plans import TENANT
 
 if TYPE_CHECKING:
     from settled.core.answer import Answer
+    from settled.core.charge import Charge
     from settled.core.entry import Entry
-    from settled.core.progress import Charge
     from settled.testing.loop import Steps
     from settled.testing.plans import Intent, Words
     from settled.testing.workers import Process

@@ -11,9 +11,10 @@ A journal with a clock of its own overrides ``pass_time``. What is kept on disk 
 """
 
 from settled.testing.contract_calls import CallContract
+from settled.testing.contract_parts import PartContract
 from settled.testing.contract_runs import RunContract
 from settled.testing.contract_store import StoreContract
 
 
-class JournalContract(CallContract, RunContract, StoreContract):
+class JournalContract(CallContract, PartContract, RunContract, StoreContract):
     """The tests. Each works on calls of its own, so the journal may hold others."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from settled.core.ask import Begun, Busy, Conflict, Doubtful, Stands, Superseded
+from settled.core.ask import Begun, BudgetSpent, Busy, Conflict, Doubtful, Stands, Superseded
 from settled.core.budget import RetryBudget
 from settled.core.call import Call
+from settled.core.charge import Charge
 from settled.core.claim import Claim
 from settled.core.late import Evidence
 from settled.core.model import KeyKind, Terms
 from settled.core.owed import Heard
-from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, FencedOut, Renew
+from settled.core.progress import Begin, Close, End, FencedOut, Renew
 from settled.core.runs import EnterRun
 from settled.core.settling import Adopt, Over, Refused, Resolve, Settle
 from settled.core.states import State

@@ -218,6 +218,15 @@ class PostgresBooks(TableBooks):
         self._now_stands(operation_id, call, call.key)
         self._changes(call)
 
+    def put_key(self, call: Call) -> None:
+        """Keep the key that a call has now: the one that it had is free."""
+        before = self._calls[call.operation_id]
+        super().put_key(call)
+        if before is not None:
+            self._now_stands(call.operation_id, None, before.key)
+        self._now_stands(call.operation_id, call, call.key)
+        self._changes(call)
+
     def prolong(self, call: Call) -> None:
         """Keep a longer lease; no log row, since no state changes."""
         before = self._calls.get(call.operation_id) or call

@@ -226,6 +226,14 @@ class RedisBooks(RedisRuns):
             if before.get(start) != own:
                 self._own.index[start, operation_id] = own or place
 
+    def put_key(self, call: Call) -> None:
+        """Keep the key that a call has now: the one that it had is free."""
+        before = self._stored(call.operation_id)
+        if before is not None:
+            self._own.rows[key_row(before.call.key)] = None
+            self._own.rows[key_row(call.key)] = raw(call.operation_id)
+            self._own.calls[call.operation_id] = Stored(call, NEW, before.place)
+
     def prolong(self, call: Call) -> None:
         """Keep a longer lease; no log row, since no state changes."""
         before = self._stored(call.operation_id)

@@ -124,6 +124,11 @@ class SqliteBooks(TableBooks):
         super().put(call, row)
         self.known.keep(call)
 
+    def put_key(self, call: Call) -> None:
+        """Keep the key that a call has now: the one that it had is free."""
+        super().put_key(call)
+        self.known.keep(call)
+
     def prolong(self, call: Call) -> None:
         """Keep a longer lease; no log row, since no state changes."""
         super().prolong(call)

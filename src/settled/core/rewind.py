@@ -1,0 +1,201 @@
+"""Rewinding a run: an operator sets calls aside, so that the next entry makes them anew.
+
+A call that is set aside keeps its record, its state and its log; it gives up its key, and answers no ask any more. What
+it did is still the run's to undo.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from settled.core.books import RunRecord, RunState
+from settled.core.call import Call, evolve
+from settled.core.drafts import UNCONFIRMED, drop
+from settled.core.model import Effect
+from settled.core.runs import BARRED, Held, held, scope_of_run
+from settled.core.saga import DONE, did_some
+from settled.core.states import UNSETTLED, Event, State
+from settled.core.values import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from settled.core.books import Books
+    from settled.core.model import Moment, Owner
+
+HAS_EFFECT = DONE | {State.COMPENSATING}
+
+
+def set_aside_key(call: Call) -> str:
+    """Return the key of a call that was set aside; its own is free then."""
+    return f"{call.key}~{call.operation_id}"
+
+
+def is_set_aside(call: Call) -> bool:
+    """Whether an operator has set the call aside: it answers nobody any more."""
+    return call.key.endswith(f"~{call.operation_id}")
+
+
+class Passage(Struct, frozen=True):
+    """The calls of a run from one on, the last begun first."""
+
+    calls: tuple[Call, ...] = ()
+    open: tuple[Call, ...] = ()
+    """Unknown or at work: to be settled first."""
+    standing: tuple[Call, ...] = ()
+    """What they did stands."""
+    inner: tuple[str, ...] = ()
+    """Runs that were entered inside of this one: they replay by themselves."""
+
+
+def passage(books: Books, tenant: str, run_id: str, operation_id: str) -> Passage | None:
+    """Look through the calls of a run from this one on; ``None`` if it is no call of the run that answers."""
+    steps = books.begun_in(scope_of_run(tenant, run_id))
+    first = next((step for step in steps if step.call.operation_id == operation_id), None)
+    if first is None or is_set_aside(first.call):
+        return None
+    later = [step for step in steps if _from(step.place, step.call, first.place, first.call)]
+    calls = [step.call for step in sorted(later, key=lambda step: step.place, reverse=True)]
+    calls = [call for call in calls if not is_set_aside(call)]
+    effects = [call for call in calls if call.terms.effect is not Effect.READ]
+    return Passage(
+        tuple(calls),
+        tuple(call for call in effects if call.state in UNSETTLED),
+        tuple(call for call in effects if call.state in HAS_EFFECT and did_some(call)),
+        tuple(run.run_id for run in books.runs_within(tenant, run_id) if run.state is not RunState.COMPENSATED),
+    )
+
+
+def _from(place: int, call: Call, first: int, one: Call) -> bool:
+    """Whether a call was begun from that one on; one of which no attempt was begun, by when it was asked for."""
+    return place >= first if place and first else call.created.wall >= one.created.wall
+
+
+class LookFrom(Struct, frozen=True):
+    """Read what a rewind would set aside; changes nothing."""
+
+    run_id: str
+    tenant: str
+    operation_id: str
+
+    def apply(self, books: Books, now: Moment) -> Passage | None:
+        """Return it."""
+        del now
+        return passage(books, self.tenant, self.run_id, self.operation_id)
+
+
+class Refused(Struct, frozen=True):
+    """The run cannot be rewound, and why not."""
+
+    why: str
+
+
+class HoldRun(Struct, frozen=True):
+    """Take a run, so that nobody works on it meanwhile; an entry that is older begins nothing more."""
+
+    run_id: str
+    tenant: str
+    claim: str
+    owner: Owner
+    lease: float
+    dead: str = ""
+    """The claim whose process was seen dead."""
+
+    def apply(self, books: Books, now: Moment) -> RunRecord | Held | Refused:
+        """Return the run, or who is at it."""
+        run = books.run(self.tenant, self.run_id)
+        if run is None:
+            return Refused("there is no such run")
+        if run.state in BARRED:
+            return Refused(f"it is {run.state}: nothing of it is done any more")
+        if run.claim == self.claim:
+            return run  # the answer to this very transition was lost
+        if held(run, now, dead=self.dead):
+            return Held(run)
+        taken = replace(
+            run,
+            entry=run.entry + 1,
+            claim=self.claim,
+            owner=self.owner,
+            lease=now.plus(self.lease),
+            changed=now.wall,
+        )
+        books.put_run(taken)
+        return taken
+
+
+class UndoOne(Struct, frozen=True):
+    """Put on record that a call is being undone, by itself."""
+
+    run_id: str
+    tenant: str
+    claim: str
+    operation_id: str
+
+    def apply(self, books: Books, now: Moment) -> Call | None:
+        """Return the call; ``None`` if the run is another's by now."""
+        run, call = books.run(self.tenant, self.run_id), books.by_id(self.operation_id)
+        if run is None or run.claim != self.claim or call is None:
+            return None
+        if call.state not in DONE:
+            return call
+        changed, row = evolve(call, Event.UNDO, now, detail="rewind", reason="", held=False)
+        books.put(changed, row)
+        return changed
+
+
+class SetAside(Struct, frozen=True):
+    """Set calls aside, in one commit, and let the run go."""
+
+    run_id: str
+    tenant: str
+    claim: str
+    operation_id: str
+    expected: Sequence[str]
+    """Operation ids of what was looked at: nothing else is set aside."""
+    keep: bool
+    """What they did may stand."""
+    by: str
+    reason: str
+
+    def apply(self, books: Books, now: Moment) -> Sequence[Call] | Refused:
+        """Return the calls that are set aside."""
+        run = books.run(self.tenant, self.run_id)
+        if run is None or run.claim != self.claim:
+            return Refused("another process works on the run by now")
+        seen = passage(books, self.tenant, self.run_id, self.operation_id)
+        if seen is None:
+            return ()  # the answer to this very transition was lost
+        if seen.open or (seen.standing and not self.keep) or {c.operation_id for c in seen.calls} != {*self.expected}:
+            return Refused("its calls have changed since they were looked at")
+        detail = f"rewound by {self.by}: {self.reason}"
+        aside = [_aside(books, call, detail, now) for call in seen.calls]
+        books.put_run(replace(run, state=RunState.KEPT, reason=detail, owner=None, lease=None, changed=now.wall))
+        return aside
+
+
+def _aside(books: Books, call: Call, detail: str, now: Moment) -> Call:
+    noted, row = evolve(call, Event.NOTE, now, detail=detail)
+    books.put(noted, row)
+    if noted.state in UNCONFIRMED:
+        drop(books, noted, now)
+    renamed = replace(noted, key=set_aside_key(call))
+    books.put_key(renamed)
+    return renamed
+
+
+class LetGo(Struct, frozen=True):
+    """Let a run go that was not rewound after all."""
+
+    run_id: str
+    tenant: str
+    claim: str
+    state: RunState
+
+    def apply(self, books: Books, now: Moment) -> None:
+        """Leave it as it was."""
+        run = books.run(self.tenant, self.run_id)
+        if run is not None and run.claim == self.claim:
+            books.put_run(replace(run, state=self.state, owner=None, lease=None, changed=now.wall))

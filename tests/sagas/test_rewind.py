@@ -1,0 +1,208 @@
+"""An operator rewinds a run: from one call on everything is made anew, and what was done is not forgotten."""
+
+import pytest
+
+import settled
+from settled.core.states import State
+from settled.ports import CallQuery
+
+
+@pytest.fixture
+def made():
+    return []
+
+
+@pytest.fixture
+def guard(desk, made):
+    guard = desk.open()
+
+    @guard.tool(effect="write", key="order:{number}", waiver="an order stays")
+    def order(number: int, item: str) -> str:
+        made.append(("order", number, item))
+        return f"{number}: {item}"
+
+    @guard.tool(effect="write", key="room:{number}", compensate="leave", undo=lambda call, result: {"room": result})
+    def take(number: int, guest: str) -> str:
+        made.append(("take", number, guest))
+        return f"room {number}"
+
+    @guard.tool(effect="write")
+    def leave(room: str) -> None:
+        made.append(("leave", room))
+
+    guard.order, guard.take, guard.leave = order, take, leave
+    return guard
+
+
+def rewound(guard, result, **options):
+    return guard.rewind("r", from_call=result.operation_id, by="eva", reason="typed wrong", **options)
+
+
+def test_a_conflict_names_the_command(guard):
+    with guard.run("r"):
+        first = guard.order.call(1, "tea")
+    with guard.run("r"):
+        second = guard.order.call(1, "coffee")
+        assert (second.status, second.hint) == ("conflict", f"settled runs rewind r --from {first.operation_id}")
+        assert "rewind" not in second.for_model()
+        with pytest.raises(settled.CallConflict, match=f"rewind r --from {first.operation_id}"):
+            guard.order(1, "coffee")
+
+
+def test_what_had_an_effect_is_not_rewound_by_itself(guard, made):
+    with guard.run("r"):
+        first = guard.order.call(1, "tea")
+    with pytest.raises(settled.DeclarationError, match="had an effect"):
+        rewound(guard, first)
+    with guard.run("r"):
+        assert guard.order.call(1, "tea").replayed
+    assert made == [("order", 1, "tea")]
+
+
+def test_calls_are_made_anew_and_the_old_ones_stay_on_record(guard, made):
+    with guard.run("r"):
+        look = guard.tools["look"].call("before")
+        first = guard.order.call(1, "tea")
+        guard.tools["note"].call("after")
+    told = rewound(guard, first, effects="keep")
+    assert (len(told.operation_ids), told.kept[-1], look.operation_id in told.operation_ids) == (
+        2,
+        first.operation_id,
+        False,
+    )
+    for _ in range(2):
+        with guard.run("r"):
+            assert guard.tools["look"].call("before").replayed
+            again = guard.order.call(1, "coffee")
+            guard.tools["note"].call("after")
+    assert (again.value, again.replayed) == ("1: coffee", True)
+    assert made == [("order", 1, "tea"), ("order", 1, "coffee")]
+    old = guard.journal.get(first.operation_id)
+    assert old.state is State.SUCCEEDED
+    assert guard.journal.log(first.operation_id)[-1].detail == "rewound by eva: typed wrong"
+    assert guard.journal.verify().ok
+    assert guard.journal.run("", "r").state == "completed"
+
+
+def test_what_was_done_is_undone_first_the_last_begun_first(guard, made):
+    with guard.run("r"):
+        first = guard.take.call(1, "ann")
+        guard.take.call(2, "bob")
+        guard.tools["look"].call("x")
+    rewound(guard, first, effects="undo")
+    assert made[2:] == [("leave", "room 2"), ("leave", "room 1")]
+    with guard.run("r"):
+        assert guard.take.call(1, "eve").value == "room 1"
+    assert made[-1] == ("take", 1, "eve")
+    with guard.run("r") as run:
+        assert run.compensate("over") == "compensated"  # only what stands is undone, and the old ones are no more
+    assert made[-1] == ("leave", "room 1")
+    assert made.count(("leave", "room 1")) == 2
+
+
+def test_what_was_kept_is_still_the_runs_to_undo(guard, made):
+    with guard.run("r"):
+        first = guard.take.call(1, "ann")
+    rewound(guard, first, effects="keep")
+    with guard.run("r") as run:
+        guard.take.call(1, "eve")
+        assert run.compensate("over") == "compensated"
+    assert made[2:] == [("leave", "room 1")] * 2
+
+
+def test_what_cannot_be_undone_stops_it(guard, made):
+    with guard.run("r"):
+        first = guard.order.call(1, "tea")
+        guard.take.call(1, "ann")
+    with pytest.raises(settled.DeclarationError, match="nothing undoes order"):
+        rewound(guard, first, effects="undo")
+    assert len(made) == 2
+
+
+def test_an_undoing_that_fails_leaves_all_as_it_is_and_can_be_gone_on_with(desk):
+    guard = desk.open()
+    with guard.run("r"):
+        first = guard.tools["book"].call("flight")
+        guard.tools["book"].call("hotel")
+    desk.trouble["cancel", "b-flight"] = settled.NotExecuted("closed")
+    with pytest.raises(settled.DeclarationError, match="could not be undone"):
+        guard.rewind("r", from_call=first.operation_id, by="eva", reason="x", effects="undo")
+    assert desk.left == ["flight"]
+    assert guard.journal.get(first.operation_id).reason == "undo_failed"
+    desk.trouble.clear()
+    guard.resolve(first.operation_id, "undone", by="eva", reason="by hand")
+    guard.rewind("r", from_call=first.operation_id, by="eva", reason="x", effects="undo")
+    with guard.run("r"):
+        assert guard.tools["book"].call("flight").value == "b-flight"
+
+
+def test_what_is_in_doubt_is_settled_first(desk):
+    guard = desk.open()
+    with guard.run("r"):
+        first = guard.tools["look"].call("x")
+        desk.trouble["note"] = TimeoutError("no answer")
+        guard.tools["note"].call("a")
+    with pytest.raises(settled.DeclarationError, match="may still have an effect"):
+        guard.rewind("r", from_call=first.operation_id, by="eva", reason="x", effects="keep")
+
+
+def test_a_run_at_work_and_one_that_was_rolled_back_are_not_rewound(desk):
+    guard, other = desk.open(), desk.open()
+    with guard.run("r") as run:
+        first = guard.tools["book"].call("flight")
+        if desk.address != "memory://":
+            with pytest.raises(settled.DeclarationError, match="another process works on run 'r'"):
+                other.rewind("r", from_call=first.operation_id, by="eva", reason="x", effects="keep")
+        run.compensate("over")
+    with pytest.raises(settled.DeclarationError, match="it is compensated"):
+        guard.rewind("r", from_call=first.operation_id, by="eva", reason="x", effects="keep")
+
+
+def test_a_dry_run_changes_nothing(guard, made):
+    with guard.run("r"):
+        first = guard.take.call(1, "ann")
+    before = guard.journal.get(first.operation_id), guard.journal.run("", "r")
+    told = rewound(guard, first, effects="undo", dry_run=True)
+    assert (told.operation_ids, told.undone) == ((first.operation_id,),) * 2
+    assert (guard.journal.get(first.operation_id), guard.journal.run("", "r")) == before
+    assert len(made) == 1
+
+
+def test_a_step_that_code_named_is_made_anew_too(guard, made):
+    step = {"step": "pay"}
+    with guard.run("r"):
+        first = guard.tools["note"].options(**step).call("a")
+    with guard.run("r"):
+        assert guard.tools["note"].options(**step).call("b").status == "conflict"
+    rewound(guard, first, effects="keep")
+    for _ in range(2):
+        with guard.run("r"):
+            again = guard.tools["note"].options(**step).call("b")
+    assert (again.value, again.replayed) == ("b", True)
+    assert len(guard.journal.find(CallQuery(tool="note"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"by": " "}, "needs a name"),
+        ({"reason": ""}, "needs a name"),
+        ({"effects": "all"}, "none of"),
+        ({"from_call": "op_none"}, "no call of run"),
+    ],
+)
+def test_what_is_not_said_clearly_is_refused(guard, more, why):
+    with guard.run("r"):
+        first = guard.order.call(1, "tea")
+    given = {"from_call": first.operation_id, "by": "eva", "reason": "x"} | more
+    with pytest.raises(settled.DeclarationError, match=why):
+        guard.rewind("r", **given)
+
+
+async def test_it_is_the_same_in_async_code(guard, made):
+    async with guard.run("r"):
+        first = await guard.take.acall(1, "ann")
+    await guard.arewind("r", from_call=first.operation_id, by="eva", reason="x", effects="undo")
+    async with guard.run("r"):
+        await guard.take.acall(1, "eve")
+    assert made[1:] == [("leave", "room 1"), ("take", 1, "eve")]
