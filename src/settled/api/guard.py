@@ -389,6 +389,8 @@ class Guard:
         ``ledger``: then compare the journal with the tools' own lists of their effects, ``since`` seconds back (a
         day); given, it also says that calls have been on record here for so long.
         """
+        if ledger and in_loop():
+            raise DeclarationError("a ledger may be async: await guard.areconcile(ledger=True)")
         self.floor.bring()
         done = care.reconcile(self, limit, progress)
         return replace(done, ledgers=asyncio.run(acompare_all(self, since))) if ledger else done
