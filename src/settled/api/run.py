@@ -182,7 +182,7 @@ class Run:
 
     def _entered(self, memory: Entry, saved: Mapping[str, bytes]) -> Self:
         self.memory = memory
-        self.recollection = Recollection() if memory.earlier else None
+        self.recollection = Recollection() if memory.earlier and not self.lane else None  # lanes ask the journal
         self.state = State(self.guard.vault, saved)
         self._token = current_run.set(self)
         self.guard.runs_here.add(self.guard.tenant, self.record_id, self._claim)

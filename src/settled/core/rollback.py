@@ -327,7 +327,7 @@ def _worth(step: Call | RunRecord, undoings: Mapping[str, Call | None], tools: C
         return False
     if step.state is not State.COMPENSATING or not step.reason:
         return True
-    if step.reason == MAY_ARRIVE and rules.seconds_to_rest(step, now) != 0.0:
+    if step.reason == MAY_ARRIVE and rules.seconds_to_rest(step, now):
         return False
     undoing = undoings.get(step.operation_id)
     if undoing is None or undoing.state in MADE_AGAIN:
