@@ -13,7 +13,7 @@ from tests.shared import ROOT
 def rounds(play, tmp_path):
     """Return what each round has shown: the program died at one boundary, and went on."""
     command = [sys.executable, "-m", "tests.batches.crashes", play, str(tmp_path)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     found = [json.loads(line) for line in ended.stdout.splitlines()]
     assert ended.returncode == 0, ended.stderr
     assert found[-1]["code"] == 0, ended.stderr  # the last one met no boundary any more
