@@ -10,7 +10,7 @@ from settled.api.run import Run
 from settled.api.tool import Tool, tool
 from settled.api.worker import Worker
 from settled.core.backoff import Backoff
-from settled.core.budget import RetryBudget
+from settled.core.budget import RetryBudget, TokenWindow
 from settled.core.ledger import Effect
 from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.threshold import BreakerPolicy
@@ -38,6 +38,7 @@ from settled.errors import (
     RunInProgress,
     RunUndone,
     SettledError,
+    TokenRefused,
 )
 from settled.transaction import Transaction
 
@@ -80,6 +81,8 @@ __all__ = [
     "RunUndone",
     "SettledError",
     "Skip",
+    "TokenRefused",
+    "TokenWindow",
     "Tool",
     "ToolOptions",
     "Transaction",

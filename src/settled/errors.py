@@ -14,7 +14,8 @@ SettledError
 │   └── ResultUnavailable     it succeeded, but its value was not kept
 ├── RunError                  a run cannot be entered; carries its ``status``
 │   ├── RunInProgress         another process works on it
-│   └── RunUndone             it was rolled back: nothing is done in it any more
+│   ├── RunUndone             it was rolled back: nothing is done in it any more
+│   └── TokenRefused          the token with which it was to be joined is worth nothing here
 ├── JournalError              the journal cannot be read or written; nothing was executed
 ├── DeclarationError          a tool or guard is declared in a way that cannot work
 │   └── MissingExtra          an optional part of the library is not installed
@@ -141,6 +142,16 @@ class RunUndone(RunError):
     """The run was rolled back (``compensated`` or ``partly_compensated``); nothing is done in it any more."""
 
     code = "run_undone"
+
+
+class TokenRefused(RunError):
+    """A run cannot be joined by this token; nothing was done.
+
+    ``status`` says why: ``malformed``, ``signature``, ``expired``, ``tenant``, ``journal``, ``lane``, ``unknown_run``,
+    ``superseded`` (the run was entered again since), ``run_ended``. The token itself is not repeated.
+    """
+
+    code = "token_refused"
 
 
 class JournalError(SettledError):

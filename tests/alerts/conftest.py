@@ -1,6 +1,7 @@
 """A receiver on loopback that keeps what it was sent, and guards whose alerts go there."""
 
 import base64
+import itertools
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,9 +10,12 @@ import pytest
 
 import settled
 from settled.observe import Webhook, verify
+from tests.servers.postgres import PostgresServer
+from tests.servers.redis import RedisServer
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 PATIENCE = 30.0
+_numbers = itertools.count(1)
 
 
 class Inbox:
@@ -80,6 +84,30 @@ def until():
 @pytest.fixture
 def place(tmp_path):
     return f"sqlite:///{tmp_path}/agent.db"
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis():
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
+def shared_place(request, tmp_path):
+    """The address of a journal that several processes can share, and the options that it takes to open it."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/shared.db", {}
+    options = {"spill": tmp_path / "spill"}
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres").url(), {**options, "schema": f"alerts_{next(_numbers)}"}
+    more = {"prefix": f"alerts{next(_numbers)}", "accept_loss": True}
+    return request.getfixturevalue("redis").url(), {**options, **more}
 
 
 def declare(guard):

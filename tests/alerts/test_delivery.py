@@ -240,28 +240,36 @@ def test_a_receiver_that_hangs_blocks_neither_calls_nor_leases(place, until):
 # --- several processes ---
 
 
-def test_many_guards_tell_of_each_call_once(place, inbox):
+def test_many_guards_tell_of_each_call_once_and_of_its_end(shared_place, inbox):
+    address, options = shared_place
     guards = []
     for _ in range(4):
-        guard = settled.Guard(place, alerts=Webhook(inbox.url, SECRET))
+        guard = settled.Guard(address, alerts=Webhook(inbox.url, SECRET), **options)
         guard.floor.keeper.chores.pop()
         guards.append(guard)
     pay, _ = declare(guards[0])
-    for number in range(20):
-        pay.call(to=str(number))
+    calls = [pay.call(to=str(number)).operation_id for number in range(12)]
 
-    def rounds(guard):
-        for _ in range(5):
-            round_of(guard)
+    def together():
+        def rounds(guard):
+            for _ in range(4):
+                round_of(guard)
 
-    threads = [threading.Thread(target=rounds, args=(guard,)) for guard in guards]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+        threads = [threading.Thread(target=rounds, args=(guard,)) for guard in guards]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+
+    together()
+    assert len(inbox.events) == len({event["id"] for event in inbox.events}) == 12
+    for operation_id in calls:
+        guards[1].resolve(operation_id, "happened", by="ann", reason="seen")
+    together()
     for guard in guards:
         guard.close()
-    assert len(inbox.events) == len({event["id"] for event in inbox.events}) == 20
+    assert len(inbox.events) == len({event["id"] for event in inbox.events}) == 24
+    assert inbox.kinds() == [("opened", "unknown")] * 12 + [("resolved", "unknown")] * 12
 
 
 def test_who_dies_while_delivering_is_followed_by_another_under_the_same_id(place, inbox, monkeypatch):
@@ -298,6 +306,24 @@ guard = settled.Guard(os.environ["PLACE"], alerts=Webhook(os.environ["HOOK"], os
 def pay(to: str) -> str:
     raise TimeoutError("no answer")
 """
+
+
+def test_one_round_of_a_worker_delivers_too(tmp_path, place, inbox):
+    (tmp_path / "app.py").write_text(APP)
+    around = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT / 'src'}:{tmp_path}",
+        "PLACE": place,
+        "HOOK": inbox.url,
+        "SECRET": SECRET,
+    }
+    with settled.Guard(place) as guard:
+        pay, _ = declare(guard)
+        pay.call(to="a")
+    words = [sys.executable, "-m", "settled.cli", "worker", "--once", "--app", "app:guard"]
+    done = subprocess.run(words, env=around, cwd=tmp_path, capture_output=True, timeout=60, check=True)
+    assert done.returncode == 0
+    assert inbox.kinds() == [("opened", "unknown")]
 
 
 def test_the_worker_delivers_what_a_killed_process_has_left(tmp_path, place, inbox, until):

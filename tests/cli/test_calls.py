@@ -7,7 +7,20 @@ from settled.core.states import State
 
 ROW = {
     *("operation_id", "tool", "state", "waiting", "why", "effect", "declared", "created", "changed", "attempts"),
-    *("reason", "decided", "disputed", "asserted", "held", "not_before", "key", "key_kind", "tenant", "run", "scope"),
+    *(
+        "reason",
+        "decided",
+        "disputed",
+        "asserted",
+        "held",
+        "not_before",
+        "key",
+        "key_kind",
+        "tenant",
+        "run",
+        "undoes",
+        "scope",
+    ),
     *("step", "part_of"),
 }
 
@@ -83,7 +96,18 @@ def test_show_tells_arguments_result_attempts_and_log(shop):
     for words in (op, "price (read)", '"item": "a"', "9.5", "Attempt 1", "success", "claim", "succeed"):
         assert words in ended.out
     document = shop.cli("calls", "show", op, "--json").json
-    more = {"arguments", "arguments_note", "leave", "result", "result_note", "draft", "items", "doubt", "log"}
+    more = {
+        "undoes_what",
+        "arguments",
+        "arguments_note",
+        "leave",
+        "result",
+        "result_note",
+        "doubt",
+        "log",
+        "draft",
+        "items",
+    }
     assert set(document) == ROW | more
     assert (document["arguments"], document["result"], document["doubt"]) == ({"item": "a"}, 9.5, None)
     assert [row["event"] for row in document["log"]] == ["claim", "succeed"]

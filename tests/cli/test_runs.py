@@ -127,6 +127,55 @@ def test_a_run_reads_as_a_story(desk):
     )
 
 
+INNER_TRIP = """
+import contextlib, desk
+
+def trip():
+    run = desk.guard.run("bad", on_error="compensate", undo_within=0.0)
+    with desk.guard, contextlib.suppress(LookupError), run:
+        desk.book("flight")
+        with desk.guard.run("stay"):
+            desk.book("hotel")
+            desk.book("dinner")
+        raise LookupError("no taxi")
+"""
+
+
+def test_a_run_names_what_is_left_of_it_and_of_its_inner_runs_and_nothing_else(desk):
+    (desk.folder / "refused.txt").write_text("b-hotel")
+    (desk.folder / "inner.py").write_text(INNER_TRIP)
+    lost = DESK.replace(
+        '    return "cancelled"', '    if booking == "b-flight":\n        raise TimeoutError\n    return ""'
+    )
+    (desk.folder / "desk.py").write_text(lost)
+    sys.modules.pop("inner", None)
+    desk.open()
+    import inner  # noqa: PLC0415 - written by the test
+
+    inner.trip()
+    hotel, flight = desk.cli("queue", "list", "--json", app=False).json["calls"]
+    assert [(call["tool"], call["run"]) for call in (hotel, flight)] == [("book", "stay"), ("cancel", "bad")]
+    table = desk.cli("queue", "list", app=False).out.splitlines()
+    assert [line.split()[-1] for line in table] == ["RUN", "stay", "bad"]
+    shown = desk.cli("runs", "show", "bad")
+    late = "cancel(booking='b-flight'), which undoes book(what='flight'), is unknown: timeout"
+    left = shown.out.split("What is left for a person\n")[1].split("\n\n")[0].splitlines()
+    assert left == [
+        f"  book(what='hotel') is compensating: not undone: failed  [{hotel['operation_id']}]",
+        f"  {late}  [{flight['operation_id']}]",
+    ]
+    assert [call["operation_id"] for call in desk.cli("runs", "show", "bad", "--json").json["left"]] == [
+        hotel["operation_id"],
+        flight["operation_id"],
+    ]
+    assert "    book(what='dinner') is undone" in shown.out  # set in, as what is done inside of a call
+    asked = desk.cli("queue", "show", flight["operation_id"])
+    assert f"undoes   book(what='flight') [{flight['undoes']}]" in asked.out
+    assert "run      bad\n" in asked.out
+    inner_run = desk.cli("runs", "show", "stay", "--json").json
+    assert [call["operation_id"] for call in inner_run["left"]] == [hotel["operation_id"]]
+
+
 def test_a_run_that_is_not_there(desk):
     desk.trip("good", "flight")
     missing = desk.cli("runs", "show", "nobody", "--json")

@@ -533,7 +533,7 @@ def test_a_doubt_that_is_kept_for_another_sibling_bars_none_of_its_message() -> 
 
 def test_in_another_lane_it_bars_too() -> None:
     doubt = made(state=S.UNKNOWN, lane="aside")
-    assert found(asked(opened()), doubt) == like(doubt)
+    assert found(asked(opened()), doubt) == Barred((doubt,))  # it is another agent's, and answers nobody here
 
 
 def test_the_same_identity_is_found_behind_other_doubts() -> None:

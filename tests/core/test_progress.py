@@ -281,3 +281,17 @@ def test_a_lease_of_another_boot_begins_anew() -> None:
     kept = store.get("op_1")
     assert kept is not None
     assert kept.lease == at(7)
+
+
+def test_a_late_end_whose_answer_was_lost_is_answered_by_what_stands() -> None:
+    """Another attempt has settled it meanwhile: its result is everybody's, also for who asks again."""
+    by_another = call(
+        S.SUCCEEDED, attempt(1), replace(attempt(2, DONE), epoch=2), epoch=2, terms={"effect": Effect.IDEMPOTENT}
+    )
+    store = journal(replace(by_another, result=codec.dumps("theirs"), decided="answer"))
+    mine = End("op_1", 1, 1, None, VALUE)
+    first, again = store.perform(mine), store.perform(mine)
+    assert isinstance(first, FencedOut)
+    assert isinstance(again, FencedOut)
+    assert again.call is not None
+    assert again.call.result == codec.dumps("theirs")

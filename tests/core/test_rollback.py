@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from settled.core.ask import Superseded
 from settled.core.books import RunRecord, RunState
 from settled.core.claim import Claim
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, Woke
 from settled.core.model import Effect, Terms
-from settled.core.progress import End
+from settled.core.progress import Begin, End
 from settled.core.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback, worth_another
-from settled.core.runs import Held
+from settled.core.runs import EnterRun, Held, Undone
 from settled.core.saga import EndRollback, Heed, LookThrough, StartRollback, StepUndone
 from settled.core.settling import Resolve
 from settled.core.states import State
@@ -126,6 +127,64 @@ def test_the_last_begun_is_undone_first(world: World) -> None:
     assert list(world.undone()) == [step.operation_id for step in steps[::-1]]
     assert [world.of(step).state for step in steps] == [State.COMPENSATED] * 3
     assert (world.run.reason, world.run.entry, world.run.owner) == ("late", 2, None)
+
+
+AGAIN = Terms(Effect.IDEMPOTENT, compensate="refund", lifetime=3.0)
+
+
+def made_again(world: World, terms: Terms = AGAIN, *, over: bool = True) -> Call:
+    """Return a step whose first request got no answer, and whose second one was answered."""
+    ask = scoped(world.journal, "r", world.entry, terms=terms)
+    call = begun(world.journal, ask)
+    world.journal.perform(End(call.operation_id, 1, 1, LOST, go_on=True, over=over))
+    world.clock.advance(1.0)
+    world.journal.perform(Begin(call.operation_id, 1, 2, ask))
+    world.journal.perform(End(call.operation_id, 1, 2, None))
+    return world.of(call)
+
+
+def test_a_request_that_may_still_arrive_is_outwaited_before_its_step_is_undone(world: World) -> None:
+    step, last = made_again(world), world.step()
+    seen: list[tuple[str, float]] = []
+    compensated = world.compensated
+    world.compensated = lambda call: (seen.append((call.operation_id, world.clock.mono)), compensated(call))[1]  # type: ignore[method-assign]  # to listen
+    sent = step.attempts[0].over
+    assert sent is not None
+    assert world.play().state is RunState.COMPENSATED
+    assert [operation_id for operation_id, _ in seen] == [last.operation_id, step.operation_id]
+    assert seen[1][1] >= sent.mono + 3.0
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        Terms(Effect.IDEMPOTENT, compensate="refund"),
+        Terms(Effect.DEDUPLICATED, compensate="refund", lifetime=3.0, remote_retention=1e6),
+    ],
+    ids=["no lifetime is declared", "the other side knows the key"],
+)
+def test_what_cannot_be_waited_for_or_need_not_is_undone_at_once(world: World, terms: Terms) -> None:
+    made_again(world, terms)
+    before = world.clock.mono
+    assert (world.play().state, world.clock.mono) == (RunState.COMPENSATED, before)
+
+
+@pytest.mark.parametrize("over", [True, False])
+def test_a_step_that_cannot_be_outwaited_is_queued_and_undone_later(world: World, *, over: bool) -> None:
+    step = made_again(world, over=over)
+    assert world.play(wait=0.5).state is RunState.PARTLY_COMPENSATED
+    assert (world.of(step).reason, "Compensate" in world.commands) == ("may_arrive", False)
+
+    def worth() -> bool:
+        seen = world.journal.perform(LookThrough("r", "acme"))
+        return worth_another(world.run, seen, {}, {"refund"}, world.clock())
+
+    assert worth() is not over  # whether its process lives another one may see
+    world.clock.advance(10.0)
+    assert worth() is True
+    world.alive = False  # who sent it is seen dead; its request may still be on its way
+    assert world.play(claim="c2", entry=None, wait=9.0).state is RunState.COMPENSATED
+    assert world.of(step).state is State.COMPENSATED
 
 
 def test_a_step_that_was_known_late_keeps_its_place(world: World) -> None:
@@ -320,3 +379,40 @@ def test_a_step_is_undone_only_by_its_compensations_record(world: World) -> None
     ended_run = world.journal.perform(EndRollback("r", "acme", "c1"))
     assert ended_run is not None
     assert ended_run.state is RunState.PARTLY_COMPENSATED
+
+
+def test_a_rollback_that_was_won_back_goes_on_with_the_step_that_it_was_lost_at(world: World) -> None:
+    """What had become of the step was not on record: the other one died before it could say so."""
+    first, second = world.step(), world.step()
+    world.clock.advance(40.0)
+    flow = rollback(world.order(entry=None), world.clock.mono)
+    command = next(flow)
+    while not isinstance(command, Compensate):
+        command = flow.send(world.answer(command))
+    world.clock.advance(40.0)  # it hung
+    world.journal.perform(StartRollback("r", "acme", "late", "c2", OTHER, 30.0))
+    world.clock.advance(40.0)
+    command = flow.send(Compensated("in_progress", "", "", world.clock.mono))
+    ended_as = world.to_its_end(flow, command)
+    assert ended_as.state is RunState.COMPENSATED
+    assert [world.of(step).state for step in (first, second)] == [State.COMPENSATED] * 2
+
+
+def test_a_run_inside_is_taken_from_whoever_works_on_it(world: World) -> None:
+    """Nothing begins in it any more, since the run around it is undone: its lease need not be waited out."""
+    inner = entered(world.journal, "inner", owner=OTHER, claim="i1", parent="r", parent_entry=1)
+    step = world.step(run="inner", entry=inner)
+    late = scoped(world.journal, "inner", inner, terms=BACK)
+    before = world.clock.mono
+    assert world.play().state is RunState.COMPENSATED
+    assert world.clock.mono - before < 1.0
+    assert world.of(step).state is State.COMPENSATED
+    assert world.journal.perform(Claim(late)) == Superseded("inner", "rolled_back")
+
+
+def test_a_run_inside_is_not_entered_while_the_one_around_it_is_undone(world: World) -> None:
+    entered(world.journal, "inner", parent="r", parent_entry=1)
+    world.journal.perform(StartRollback("r", "acme", "late", "c2", OTHER, 30.0, 1))
+    refused = world.journal.perform(EnterRun("inner", "acme", claim="i2", owner=OWNER))
+    assert isinstance(refused, Undone)
+    assert refused.run.run_id == "r"

@@ -250,6 +250,14 @@ def test_a_ledger_may_be_async(world):
         assert world.kinds() == ["orphaned"]
 
 
+async def test_async_code_awaits_it(world):
+    world.pay(to="a")
+    with pytest.raises(DeclarationError, match=r"await guard\.areconcile"):
+        world.guard.reconcile(ledger=True)
+    (compared,) = (await world.guard.areconcile(ledger=True, since=7200.0)).ledgers
+    assert (compared.effects, compared.findings) == (1, ())
+
+
 def test_two_workers_compare_a_ledger_once_an_hour(world):
     world.pay(to="a")
     workers = [settled.Worker(world.guard, ledger_every=3600.0, prune=False) for _ in range(2)]

@@ -6,6 +6,7 @@ import pytest
 
 import settled
 from tests.servers.postgres import PostgresServer
+from tests.servers.redis import RedisServer
 
 _numbers = itertools.count(1)
 
@@ -14,6 +15,13 @@ _numbers = itertools.count(1)
 def postgres():
     """A server. Where it cannot be started every test that asks for it fails."""
     with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_server():
+    """A server that syncs each write, as runs that are undone need it."""
+    with RedisServer() as server:
         yield server
 
 
@@ -133,6 +141,9 @@ def opened(request, kind, tmp_path):
             address = "memory://"
         case "sqlite":
             address = f"sqlite:///{tmp_path}/agent.db"
+        case "redis":
+            address = request.getfixturevalue("redis_server").url()
+            options = {"prefix": f"saga_{next(_numbers)}", "spill": tmp_path / "spill"}
         case _:
             address = request.getfixturevalue("postgres").url()
             options = {"schema": f"saga_{next(_numbers)}", "spill": tmp_path / "spill"}

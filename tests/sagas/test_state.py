@@ -4,6 +4,7 @@ import pytest
 
 import settled
 from settled.core.progress import End
+from settled.journals.postgres.transactions import Transactions
 from settled.testing.records import AWKWARD
 
 
@@ -107,23 +108,50 @@ def test_the_state_is_encrypted_with_the_rest(shared_desk):
     assert b"planted" not in b"".join(kept.values())
 
 
-def test_a_run_of_20_calls_adds_at_most_two_commits(tmp_path):
-    with settled.Guard(f"sqlite:///{tmp_path}/agent.db") as guard:
+@pytest.fixture
+def commits(shared_desk, monkeypatch):
+    """Counts the durable commits so far: SQLite's journal does itself, PostgreSQL's is listened to."""
+    if not shared_desk.address.startswith("postgres"):
+        return lambda guard: guard.journal.check().facts["commits"]
+    made, end = [0], Transactions._end
 
-        @guard.tool(effect="write")
-        def act(n: int) -> int:
-            return n
+    def counting(self, line, books, record):
+        made[0] += books.changed or record is not None
+        end(self, line, books, record)
 
-        def cost(work):
-            before = guard.journal.check().facts["commits"]
-            work()
-            return guard.journal.check().facts["commits"] - before
+    monkeypatch.setattr(Transactions, "_end", counting)
+    return lambda _: made[0]
 
-        def in_run():
-            with guard.run("trip") as run:
-                for n in range(20):
-                    run.state["n"] = n
-                    act(n)
 
-        alone = cost(lambda: [act(100 + n) for n in range(20)])
-        assert cost(in_run) <= alone + 2
+@pytest.mark.parametrize("on_error", ["keep", "compensate"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_run_of_20_calls_adds_at_most_two_commits(shared_desk, commits, on_error, fails):
+    guard = shared_desk.open()
+    book = guard.tools["book"]
+
+    def cost(work):
+        before = commits(guard)
+        work()
+        return commits(guard) - before
+
+    def in_run():
+        with guard.run("trip", on_error=on_error) as run:
+            for n in range(20):
+                run.state["n"] = n
+                book(f"{n}")
+            undone.append(commits(guard))
+            if fails:
+                raise LookupError
+
+    def failing():
+        with pytest.raises(LookupError):
+            in_run()
+
+    undone = []
+    alone = cost(lambda: [book(f"alone {n}") for n in range(20)])
+    assert alone == 40  # an intent and an end each
+    begun = commits(guard)
+    added = cost(failing if fails else in_run)
+    if fails and on_error == "compensate":  # what it undoes are calls of their own
+        added = undone[0] - begun
+    assert added <= alone + 2

@@ -19,14 +19,14 @@ SAGAS, UNDOING = PROFILES["sagas"], PROFILES["undoing"]
 def planted(monkeypatch):
     """Return a check: with the bug in place the oracle objects; without it the same seeds are clean."""
 
-    def check(profile, words):
-        for seed in range(MOST_SEEDS):
+    def check(profile, words, first=0):
+        for seed in range(first, MOST_SEEDS):
             if any(" I6 " in v and words in v for v in simulate(seed, profile).violations):
                 break
         else:
             pytest.fail(f"{MOST_SEEDS} worlds, and the bug was not seen")
         monkeypatch.undo()
-        assert [v for clean in range(seed + 1) for v in simulate(clean, profile).violations] == []
+        assert [v for clean in range(first, seed + 1) for v in simulate(clean, profile).violations] == []
 
     return check
 
@@ -120,6 +120,24 @@ def test_news_of_what_was_open_comes_too_late(monkeypatch, planted):
     original = saga.Undo.apply
     monkeypatch.setattr(saga.Undo, "apply", lambda self, books, now: original(replace(self, open=()), books, now))
     planted(replace(SAGAS, name="n3", trips=8, weather="storm", people=4, reconcilers=4), "undone before")
+
+
+def test_a_rollback_that_was_won_back_passes_by_the_step_that_it_was_lost_at(monkeypatch, planted):
+    """The simulator found this one in the library itself."""
+
+    class Kept(set):
+        def clear(self):
+            """Forget nothing."""
+
+    original = rollback.Rollback.__init__
+
+    def forgetting_nothing(self, order, at):
+        original(self, order, at)
+        self.tried = Kept()
+
+    hangs = {"pause": 0.03, "journal_faults": 0.05, "crash": 0.002, "weather": "busy", "trips": 5, "reconcilers": 4}
+    monkeypatch.setattr(rollback.Rollback, "__init__", forgetting_nothing)
+    planted(replace(UNDOING, name="won back 2", **hangs), "undone before", first=115)
 
 
 # --- leave ---

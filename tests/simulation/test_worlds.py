@@ -10,7 +10,9 @@ from settled.testing.profiles import PROFILES
 from settled.testing.simulate import main, play_all, profile_of, simulate, story
 
 SEEDS = 2_010
-KEPT = [tuple(line.split()) for line in (Path(__file__).parent / "seeds.txt").read_text().splitlines() if line]
+KEPT = [
+    tuple(line.split(maxsplit=1)) for line in (Path(__file__).parent / "seeds.txt").read_text().splitlines() if line
+]
 
 
 @pytest.fixture(scope="module")

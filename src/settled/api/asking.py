@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from settled.api.bound import BoundCall, CallOptions
     from settled.api.guard import Guard
     from settled.api.schema import Arguments
+    from settled.api.tool import Tool
     from settled.core.entry import Entry
     from settled.core.model import Terms
 
@@ -84,17 +85,8 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
     Raises ``ValueError`` where an argument has no canonical form, or a key cannot be made.
     """
     tool, options = bound.tool, bound.options
-    checked, declared = tool.checked, tool.checked.options
-    counted = without_defaults(arguments.plain, arguments.defaults, checked.rules)
-    mark = words = fingerprint(counted, identity=declared.identity, rules=checked.rules)
-    if options.undoes:  # what it undoes says which action it is; a repeat sends what is on record
-        words, mark = content_digest(counted, checked.rules), options.undoes
-    elif options.draft:
-        mark = words = options.draft.operation_id
-    elif options.part:  # so do the items that it goes on with
-        mark = words = options.part.key
-    elif declared.identity:
-        words = content_digest(counted, checked.rules)
+    declared = tool.checked.options
+    mark, words = digests(tool, arguments, options)
     operation_id = new_operation_id()
     kind, key = _key(guard, bound, arguments, place)
     return Ask(
@@ -112,7 +104,9 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         key=key,
         scope=_scope(options, place) if kind is not KeyKind.RANDOM else "",
         run_id=place.run.run_id if place.run else "",
-        run_entry=place.run.entry if place.run else 0,
+        run_entry=place.run.run_entry if place.run else 0,
+        lane=place.run.lane if place.run else "",
+        lane_entry=place.run.lane_entry if place.run else 0,
         identity_declared=declared.identity is not None,
         step=options.step or "",
         message=f"part/{options.part.operation_id}" if options.part else options.message,
@@ -127,6 +121,20 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         leave=None if declared.approve is None or options.part else leave_for(tool, arguments),
         entry=place.memory,
     )
+
+
+def digests(tool: Tool[Any, Any], arguments: Arguments, options: CallOptions = ORDINARY) -> tuple[str, str]:
+    """Return the digest of what says which action it is, and that of all its words. Raises ``ValueError``."""
+    checked, identity = tool.checked, tool.checked.options.identity
+    counted = without_defaults(arguments.plain, arguments.defaults, checked.rules)
+    if options.undoes:  # what it undoes says which action it is; a repeat sends what is on record
+        return options.undoes, content_digest(counted, checked.rules)
+    if options.draft:
+        return options.draft.operation_id, options.draft.operation_id
+    if options.part:  # the items that it goes on with say which action it is
+        return options.part.key, options.part.key
+    mark = fingerprint(counted, identity=identity, rules=checked.rules)
+    return mark, content_digest(counted, checked.rules) if identity else mark
 
 
 def _scope(options: CallOptions, place: Place) -> str:

@@ -12,19 +12,21 @@ from settled.api import secrets
 from settled.api.drafted import of_drafts
 from settled.api.opening import refusal
 from settled.api.undoing import demand_undoing, name_of
+from settled.core.entry import Entry
+from settled.core.joins import JoinRun, NotJoined
+from settled.core.lanes import lane_of
 from settled.core.runs import BARRED, EnterRun, Held, Undone
 from settled.core.values import replace
-from settled.errors import DeclarationError, RunInProgress, RunUndone
+from settled.errors import DeclarationError, RunError, RunInProgress, RunUndone, TokenRefused
 from settled.transaction import lent
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from settled.api.guard import Guard
-    from settled.api.run import Run
     from settled.core.books import RunRecord
-    from settled.core.entry import Entry
 
+Reply = Entry | Held | Undone | NotJoined
 PAUSES = (0.02, 1.0)
 """Seconds between looks at a run that another process works on."""
 LONGEST_REASON = 500
@@ -76,31 +78,18 @@ def reason_of(error: BaseException, hidden: Sequence[str] = ()) -> str:
 
 
 class Entering:
-    """One entering of one run, sync or async: the steps are the same, and only the waiting differs."""
+    """One entering of a run or of a lane, sync or async: the steps are the same, and only the waiting differs."""
 
-    def __init__(  # noqa: PLR0917 - the fields of one entering, in the order in which they are used
-        self, guard: Guard, saga: Saga, run_id: str, turn: str | None, answered: Sequence[str], outer: Run | None
-    ) -> None:
+    def __init__(self, guard: Guard, saga: Saga, transition: EnterRun | JoinRun) -> None:
         from settled.api.run import sagas  # noqa: PLC0415 - each needs the other
 
         if lent.get() is not None:
             raise DeclarationError(
-                f"run {run_id!r} is entered inside of a transactional tool: enter it around the call"
+                f"run {transition.run_id!r} is entered inside of a transactional tool: enter it around the call"
             )
         self.guard, self.saga, self.sagas = guard, saga, sagas()
         self.claim: str = self.sagas.new_claim()
-        self.transition = EnterRun(
-            run_id,
-            guard.tenant,
-            turn,
-            tuple(answered),
-            self.claim,
-            host.this_process(),
-            guard.lease,
-            saga.on_error,
-            parent=outer.run_id if outer and outer.run_id != run_id else "",
-            parent_entry=outer.entry if outer else 0,
-        )
+        self.transition = replace(transition, claim=self.claim, owner=host.this_process(), lease=guard.lease)
 
     def enter(self) -> Entry:
         """Enter; raises ``RunInProgress`` or ``RunUndone``."""
@@ -132,12 +121,12 @@ class Entering:
                 answer = await self.guard.journal.aperform(wanted)
         return await asyncio.to_thread(self._memory, reply)
 
-    def _steps(self) -> Generator[EnterRun | float, Any, Entry | Held | Undone]:
+    def _steps(self) -> Generator[EnterRun | JoinRun | float, Any, Reply]:
         """Yield a transition to perform, or seconds to sleep; return how it came out."""
         until, pause = time.monotonic() + self.saga.wait, PAUSES[0]
         transition = self.transition
         while True:
-            reply: Entry | Held | Undone = yield transition
+            reply: Reply = yield transition
             if not isinstance(reply, Held):
                 return reply
             run = reply.run
@@ -149,10 +138,12 @@ class Entering:
                 yield min(pause, max(0.0, until - time.monotonic()))
                 pause = min(PAUSES[1], 2 * pause)
 
-    def _memory(self, reply: Entry | Held | Undone) -> Entry:
+    def _memory(self, reply: Reply) -> Entry:
+        if isinstance(reply, NotJoined):
+            raise not_joined(self.transition.run_id, reply)
         if isinstance(reply, Held):
             run = reply.run
-            message = f"another process works on run {run.run_id!r} ({_who(run)}); nothing was done here"
+            message = f"another process works on {shown(run)} ({_who(run)}); nothing was done here"
             raise RunInProgress(run.run_id, str(run.state), message)
         if isinstance(reply, Undone) and reply.run.state not in BARRED:
             run = reply.run
@@ -173,6 +164,30 @@ class Entering:
         order = self.sagas.order_for(self.guard, run.run_id, tenant=run.tenant, wait=self.saga.undo_within)
         ended = self.sagas.roll_back(self.guard, order)
         return run if ended is None else ended.run if isinstance(ended, Held) else ended
+
+
+_REFUSED = {
+    "expired": "the token has expired: the run must give another one",
+    "unknown_run": "this journal does not know the run",
+    "superseded": "the run was entered again since it gave this token: it must give another one",
+    "run_ended": "the run has ended",
+}
+
+
+def not_joined(run_id: str, reply: NotJoined) -> RunError:
+    """Return the error that says why a run is not joined."""
+    if reply.why == "rolled_back" and reply.run is not None:
+        run = reply.run
+        because = f" ({run.reason})" if run.reason else ""
+        message = f"run {run_id!r} was rolled back{because}: it is {run.state}. Nothing was done now"
+        return RunUndone(run_id, str(run.state), message)
+    return TokenRefused(run_id, reply.why, f"run {run_id!r} is not joined: {_REFUSED[reply.why]}. Nothing was done")
+
+
+def shown(run: RunRecord) -> str:
+    """Return in words which run, or which lane of one, this is the record of."""
+    lane = lane_of(run)
+    return f"lane {lane!r} of run {run.parent!r}" if lane else f"run {run.run_id!r}"
 
 
 def _who(run: RunRecord) -> str:

@@ -39,6 +39,7 @@ _NOT_UNDONE = {
     "irreversible": "nothing undoes it",
     "no_compensation": "its tool names no compensation",
     "tool_missing": "the tool that undoes it is not known to the process that rolls back",
+    "may_arrive": "a request of an earlier attempt may still arrive and would do it anew: it is undone after that",
     "undo_not_filled": "the arguments of its compensation cannot be made of what is on record",
     "undo_failed": "its compensation was refused for good",
     "undo_refused": "a person refused its compensation",

@@ -57,6 +57,7 @@ def of_call(call: Call, now: Moment) -> Facts:
         "key_kind": str(call.kind),
         "tenant": call.tenant,
         "run": run_of(call.scope),
+        "undoes": undone_by(call),
         "scope": call.scope,
         "step": call.step,
         "part_of": call.message.removeprefix("part/") if call.message.startswith("part/") else None,
@@ -88,6 +89,11 @@ def of_leave(call: Call) -> Facts | None:
         "given": leave.given,
         "until": when(leave.until),
     }
+
+
+def undone_by(call: Call) -> str | None:
+    """Return the operation id of the step that a compensation undoes; ``None`` if the call is none."""
+    return call.scope.removeprefix("undo:") if call.scope.startswith("undo:") else None
 
 
 def of_attempt(attempt: Attempt, call: Call, now: Moment, alive: bool | None) -> Facts:  # noqa: FBT001 - three-valued

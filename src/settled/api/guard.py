@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, overload
 
-from settled.api import care, deciding, drafting, fallbacks, making, rewinding
+from settled.api import care, deciding, drafting, fallbacks, making, recalling, rewinding
 from settled.api.alerting import Postman
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
 from settled.api.drafted import take_in
 from settled.api.entering import Saga
+from settled.api.joining import Joined, grant_of, token_keys
 from settled.api.ledgers import acompare_all
 from settled.api.opening import opened, refusal
 from settled.api.pausing import Pauses, pause
@@ -30,7 +31,7 @@ from settled.api.tool import SyncTool, Tool, by_model, declare
 from settled.api.undoing import pair_up
 from settled.api.vault import Vault
 from settled.core.breaker import Breaker
-from settled.core.budget import Pool, Pools, RetryBudget, RunBudget
+from settled.core.budget import Pool, Pools, RetryBudget, RunBudget, TokenWindow
 from settled.core.invalid import InvalidStreak
 from settled.core.model import Effect
 from settled.core.strict_json import InvalidJson, parse_object
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from settled.core.settling import Verdict
     from settled.core.threshold import BreakerPolicy
     from settled.ports import Journal, Receiver, Sink
+    from settled.tokens import RunToken
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,6 +79,8 @@ class Guard:
             attention (``tell(event, facts)``): these must neither raise nor block.
         lease: seconds that a claim lives unless it is renewed.
         encryption_key: Fernet key (or several, newest first): arguments and results are kept encrypted.
+        token_key: signs the tokens of ``run.token``, the same for all who join; or several: the first signs, and
+            each is good for checking while keys are changed.
         journal_id, must_exist: refuse another journal, or a missing one, instead of starting anew.
         largest_result: bytes of one result that are kept at the most.
         journal_options: of the journal itself; for SQLite ``synchronous``, ``busy_timeout`` (seconds) and ``spill``,
@@ -99,6 +103,7 @@ class Guard:
         alerts: Sink | Receiver | Sequence[Sink | Receiver] = (),
         lease: float = 30.0,
         encryption_key: str | bytes | Sequence[str | bytes] | None = None,
+        token_key: str | bytes | Sequence[str | bytes] | None = None,
         journal_id: str | None = None,
         must_exist: bool = False,
         largest_result: int = 16 * 2**20,
@@ -107,7 +112,7 @@ class Guard:
         if not lease > 0:
             raise DeclarationError(f"lease must be seconds above 0, not {lease!r}: a lease of 0 protects nothing")
         self.tenant, self.agent, self.lease, self.largest_result = tenant, agent, lease, largest_result
-        self.vault = Vault(encryption_key)
+        self.vault, self.token_keys = Vault(encryption_key), token_keys(token_key)
         self.journal, spill = opened(journal, journal_id=journal_id, must_exist=must_exist, **journal_options)
         sinks, receivers = sorted_out(alerts)
         self.floor = Floor(self.journal, spill, lease=lease, sinks=sinks, watched=bool(receivers))
@@ -205,6 +210,9 @@ class Guard:
             if in_loop():
                 raise DeclarationError(f"{bound.tool.name} is async: await {bound.tool.name}.acall(…)")
             return asyncio.run(self.amake(bound))
+        run = current_run.get()
+        if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
+            return making.to_result(self, bound.tool, known)
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
@@ -217,6 +225,9 @@ class Guard:
         """Make a bound call from plain code; return its value or raise."""
         if bound.tool.is_async or bound.tool.follows:
             return self.make(bound).unwrap()
+        run = current_run.get()
+        if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
+            return cast("T", making.value_on_record(self, bound.tool, known))
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return cast("T", prepared.unwrap())
@@ -227,6 +238,9 @@ class Guard:
         """Make a bound call from async code; return its value or raise."""
         if bound.tool.follows:
             return (await self.amake(bound)).unwrap()
+        run = current_run.get()
+        if run is not None and run.recollection and (known := await recalling.aknown(self, run, bound)):
+            return cast("T", making.value_on_record(self, bound.tool, known))
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return cast("T", prepared.unwrap())
@@ -236,6 +250,9 @@ class Guard:
 
     async def amake(self, bound: BoundCall[T]) -> Result[T]:
         """Make a bound call from async code."""
+        run = current_run.get()
+        if run is not None and run.recollection and (known := await recalling.aknown(self, run, bound)):
+            return making.to_result(self, bound.tool, known)
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
@@ -286,6 +303,8 @@ class Guard:
         answered: Iterable[str] = (),
         within: float | None = None,
         retries: RetryBudget | None = None,
+        tokens: TokenWindow | None = None,
+        breaker: BreakerPolicy | None = None,
         on_error: Literal["keep", "compensate"] = "keep",
         tools: Iterable[str] | None = None,
         wait: float = 5.0,
@@ -304,6 +323,9 @@ class Guard:
             answered: steps (as given to ``dispatch``) whose answers the history that the model sees holds.
             within: seconds for the whole run; no attempt starts that cannot end in time.
             retries: retries of all calls of the run, over all its entries.
+            tokens: model tokens of this entry: a retry that would overrun the window is not made (``token_window``);
+                the tool's fallback is called instead. First attempts count, and are always made.
+            breaker: a breaker over all tools that this entry calls; none by default.
             on_error: ``"compensate"``: an exception, a cancellation or a time-out that leaves the run undoes what it
                 did, last first. Each tool with effects must then say how it is undone.
             tools: names of the tools that the run uses, where others of the guard cannot be undone.
@@ -326,7 +348,31 @@ class Guard:
             within=within,
             retries=retries,
             saga=Saga(on_error, None if tools is None else frozenset(tools), wait, undo_within, take_over=take_over),
+            tokens=tokens,
+            breaker=breaker,
         )
+
+    def join(
+        self,
+        token: RunToken | str,
+        *,
+        lane: str | None = None,
+        answered: Iterable[str] = (),
+        wait: float = 5.0,
+        take_over: bool = False,
+    ) -> Joined:
+        """Return another agent's run, to be entered with ``with`` or ``async with``: its calls are that run's.
+
+        Args:
+            token: of ``run.token(…)``; see ``settled.tokens`` for how it is sent.
+            lane: the lane that it must be for; whatever it says by default.
+            answered: steps (as given to ``dispatch``) whose answers the history that the model sees holds.
+            wait: seconds to wait for another process that works in the lane; then ``RunInProgress`` is raised.
+            take_over: enter at once, and bar the other process from beginning anything more.
+
+        Raises ``TokenRefused``; entering raises it, too, and ``RunUndone`` for a run that was rolled back.
+        """
+        return Joined(self, grant_of(self, token, lane), answered=answered, wait=wait, take_over=take_over)
 
     # --- settling --------------------------------------------------------------------------
 
@@ -343,6 +389,8 @@ class Guard:
         ``ledger``: then compare the journal with the tools' own lists of their effects, ``since`` seconds back (a
         day); given, it also says that calls have been on record here for so long.
         """
+        if ledger and in_loop():
+            raise DeclarationError("a ledger may be async: await guard.areconcile(ledger=True)")
         self.floor.bring()
         done = care.reconcile(self, limit, progress)
         return replace(done, ledgers=asyncio.run(acompare_all(self, since))) if ledger else done

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from settled.api import secrets, words
+from settled.api import recalling, secrets, words
 from settled.api.asking import NOWHERE, Place, make_ask, needs_record, place_of
 from settled.api.batches import by_item
 from settled.api.bound import ORDINARY
@@ -63,6 +63,8 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
         raise DeclarationError(f"{tool.name} is called inside of a transactional tool: {_INSIDE}")
     if place is not NOWHERE:
         place = _allowed(bound, place)
+        if place.run is not None and place.inside is None and not place.run.allows(tool.name):
+            return _rejected(tool.name, "not_in_token")
     try:
         arguments = tool.schema.bind(bound.args, bound.kwargs)
         ask = make_ask(guard, bound, arguments, place) if needs_record(bound, place) else None
@@ -72,11 +74,15 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
         return invalid(guard, bound, {"arguments": str(error)})
     except Exception as error:  # noqa: BLE001 - the tool's own key= function
         return invalid(guard, bound, {"arguments": f"no key can be made of them: {type(error).__name__}"})
+    if ask is not None and place.run is not None and place.run.recollection is not None:
+        recalling.to_be_claimed(place.run, ask)
     if ask is not None and ask.leave is not None:
         guard.floor.attend()  # its asker may wait for the person whom the alert is to reach
     binding = make_binding(guard, tool, arguments, ask, bound.options.part)
     if ask is None and (why := guard.pauses.reason(tool.name)) is not None:
         return to_result(guard, tool, replace(rejected("paused"), note=why))
+    if place.run is not None:
+        place.run.bind(binding, tool.name, arguments.plain)
     budget = place.run.charge if place.run else None
     limits = _UNLIMITED if place is NOWHERE and bound.options is ORDINARY else _limits(guard, bound, place)
     life = Life(ask, _policy(bound), limits, guard.floor.now(), budget=budget, clean=binding.clean)
@@ -254,6 +260,12 @@ def invalid(guard: Guard, bound: BoundCall[Any], fields: dict[str, str]) -> Resu
     return _invalid(tool, "arguments", "; ".join(f"{name}: {why}" for name, why in fields.items()), fields, step)
 
 
+def _rejected(tool: str, reason: str) -> Result[Any]:
+    answer = rejected(reason)
+    message, step = words.message(answer), words.next_step(answer)
+    return Result(tool=tool, status="rejected", reason=reason, message=message, next=step, recorded=False)
+
+
 def _as_given(bound: BoundCall[Any]) -> dict[str, Any]:
     return dict(zip(bound.tool.schema.parameters, bound.args, strict=False)) | dict(bound.kwargs)
 
@@ -279,6 +291,12 @@ def value_of(guard: Guard, prepared: Prepared, answer: Answer) -> Any:
                 note(guard, prepared, answer)
             return value
     return finish(guard, prepared, answer).unwrap()
+
+
+def value_on_record(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> Any:
+    """Return the value of a success on record, or raise where it cannot be had."""
+    value, available, _ = _value(guard, tool, answer)
+    return value if available else to_result(guard, tool, answer).unwrap()
 
 
 def note(guard: Guard, prepared: Prepared, answer: Answer) -> None:

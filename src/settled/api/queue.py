@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from settled import host
-from settled.api import explain, making, secrets
+from settled.api import explain, facts, making, secrets
 from settled.core import notes, rules
 from settled.core.looking import LookAt, LookAway, UnderClaim, counts
 from settled.core.settle import settle
@@ -73,6 +73,15 @@ def pages(journal: Journal, query: CallQuery) -> Iterator[Call]:
         if len(page) < PAGE:
             return
         query = replace(query, after=page[-1].operation_id)
+
+
+def run_of(journal: Journal, call: Call) -> str | None:
+    """Return the run that a call belongs to: its own, that of the step that it undoes, or of the call around it."""
+    found: Call | None = call
+    while found is not None and facts.run_of(found.scope) is None:
+        kind, _, name = found.scope.partition(":")
+        found = journal.get(name) if kind in ("undo", "call") else None
+    return None if found is None else facts.run_of(found.scope)
 
 
 def living(call: Call) -> dict[int, bool | None]:
@@ -248,6 +257,7 @@ __all__ = [
     "look_away",
     "pages",
     "rehearse",
+    "run_of",
     "under_way",
     "waiting",
 ]

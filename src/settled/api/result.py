@@ -42,7 +42,8 @@ class Result(Generic[T_co]):
             ``awaiting_approval``, ``refused``, ``compensating``, ``compensated``.
         reason: a short, stable word: the fault's code (``http_503``, ``read_timeout``), or for ``rejected``
             ``breaker_open``, ``deadline``, ``superseded``, ``rolled_back``, ``untold_before``, ``unknown_before``,
-            ``unsettled_before``; for ``awaiting_approval`` what asks for leave.
+            ``unsettled_before``, for a joined agent ``run_ended`` and ``not_in_token``; for ``awaiting_approval`` what
+            asks for leave.
         value: what the tool returned; what was done and what failed for ``partial``.
         value_available: false if there is no value to give: it did not succeed, or its value was not kept.
         replayed: answered from the record; nothing was executed for this ask.

@@ -13,25 +13,34 @@ from typing import TYPE_CHECKING, Any, Self
 
 from settled.api import secrets
 from settled.api.entering import Entering, Saga, reason_of
+from settled.api.recollection import Recollection
 from settled.api.run_state import State, decoded
 from settled.core.books import RunState
+from settled.core.breaker import Breaker
 from settled.core.charge import Charge
 from settled.core.claim import Reserve
 from settled.core.entry import Entry
 from settled.core.invalid import InvalidStreak
-from settled.core.runs import Held, LeaveRun, ReadState, SaveState, scope_of_run
+from settled.core.joins import LookAtLanes
+from settled.core.lanes import MARK, lane_of
+from settled.core.runs import EnterRun, Held, LeaveRun, ReadState, SaveState, scope_of_run
 from settled.core.values import replace
 from settled.current import CurrentCall, current
+from settled.drivers.floor import OF_A_RUN
 from settled.errors import DeclarationError, JournalError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from settled.api.bound import BoundCall, PendingCall
     from settled.api.guard import Guard
     from settled.core.books import RunRecord
-    from settled.core.budget import RetryBudget
+    from settled.core.budget import RetryBudget, TokenWindow
+    from settled.core.joins import JoinRun
     from settled.core.rollback import Order
+    from settled.core.threshold import BreakerPolicy
+    from settled.drivers.floor import Binding
+    from settled.tokens import RunToken
 
 current_run: ContextVar[Run | None] = ContextVar("settled_run", default=None)
 MOST_THREADS = 32
@@ -55,19 +64,31 @@ class Run:
         within: float | None,
         retries: RetryBudget | None,
         saga: Saga,
+        tokens: TokenWindow | None = None,
+        breaker: BreakerPolicy | None = None,
     ) -> None:
         if not run_id or not isinstance(run_id, str):
             raise DeclarationError("a run needs an id that stays the same when it starts again: guard.run('trip-42')")
+        if MARK in run_id:
+            raise DeclarationError("a run's id has no control characters: U+001F stands between a run and a lane of it")
         if within is not None and within < 0:
             raise DeclarationError(f"within must be a number of seconds from 0 on, not {within!r}")
         if isinstance(answered, str):
             raise DeclarationError(f"answered must be a sequence of steps: answered=[{answered!r}]")
         self.guard, self.run_id, self.turn = guard, run_id, turn
         self.saga, self.on_error = saga, saga.on_error
+        self.undoes = saga.on_error == "compensate"
+        """Whether an error that leaves it undoes the run."""
+        self.only: tuple[str, ...] | None = None
+        """For a joined agent: the tools that its token names."""
+        self._shared = False
+        """Whether a token was given in this entry."""
         self.scope = scope_of_run(guard.tenant, run_id)
         self.memory = Entry()
         self.deadline: float | None = None
         self.charge = Charge(run_id, retries) if retries is not None else None
+        self.window = None if tokens is None else tokens.anew()
+        self.breaker = None if breaker is None else Breaker(f"{OF_A_RUN}{run_id}", breaker)
         self.streak = InvalidStreak()
         self.state = State(guard.vault)
         self._answered, self._within = tuple(answered), within
@@ -77,6 +98,8 @@ class Run:
         """The call in which the run was entered, if any: inside the run its calls are the run's."""
         self.hidden: set[str] = set()
         """Texts that calls made in it hide, in this process's memory alone: no reason on record shows them."""
+        self.recollection: Recollection | None = None
+        """What calls that are plainly on record are answered from; only where the run was entered before."""
         self._entering = threading.Lock()
         self._messages = 0
 
@@ -84,6 +107,34 @@ class Run:
     def entry(self) -> int:
         """Number of this entry, from 1 on."""
         return self.memory.no
+
+    lane = ""
+    """Of a joined agent."""
+    lane_entry = 0
+
+    @property
+    def run_entry(self) -> int:
+        """The entry of the run's own record that this work belongs to."""
+        return self.memory.no
+
+    @property
+    def record_id(self) -> str:
+        """Which record holds this entry's lease and state."""
+        return self.run_id
+
+    def allows(self, tool: str) -> bool:
+        """Whether a tool may be called here."""
+        return self.only is None or tool in self.only
+
+    def bind(self, binding: Binding, tool: str, arguments: Mapping[str, Any]) -> None:
+        """Let the run's own bounds hold for a call. Raises ``DeclarationError`` if its tokens cannot be counted."""
+        if self.breaker is not None:
+            binding.breakers = (*binding.breakers, self.breaker)
+        if self.window is not None:
+            try:
+                binding.window, binding.tokens = self.window, self.window.tokens_of(tool, arguments)
+            except Exception as error:
+                raise DeclarationError(f"TokenWindow(count=…) failed for {tool}: {type(error).__name__}") from error
 
     @property
     def status(self) -> str:
@@ -94,7 +145,7 @@ class Run:
     @property
     def saved_state(self) -> dict[str, Any]:
         """The run's state as it was last saved, by whichever entry."""
-        saved = self.guard.journal.perform(ReadState(self.run_id, self.guard.tenant, self.entry + 1))
+        saved = self.guard.journal.perform(ReadState(self.record_id, self.guard.tenant, self.entry + 1))
         return decoded(self.guard.vault, saved)
 
     # --- entering ---
@@ -112,21 +163,35 @@ class Run:
         around = current_run.get()
         self.hidden = self.hidden if around is None else around.hidden  # an inner run's error may leave the outer
         outer = around if around is not None and around.guard is self.guard else None
-        entering = Entering(self.guard, self.saga, self.run_id, self.turn, self._answered, outer)
+        entering = Entering(self.guard, self.saga, self._transition(outer))
         self._claim, self._pid = entering.claim, os.getpid()
         return entering
 
+    def _transition(self, outer: Run | None) -> EnterRun | JoinRun:
+        """Return what enters the run; ``outer``: the one that it is entered inside of."""
+        inside = outer if outer is not None and outer.run_id != self.run_id else None
+        return EnterRun(
+            self.run_id,
+            self.guard.tenant,
+            self.turn,
+            self._answered,
+            on_error=self.on_error,
+            parent=inside.run_id if inside else "",
+            parent_entry=outer.run_entry if outer else 0,
+        )
+
     def _entered(self, memory: Entry, saved: Mapping[str, bytes]) -> Self:
         self.memory = memory
+        self.recollection = Recollection() if memory.earlier and not self.lane else None  # lanes ask the journal
         self.state = State(self.guard.vault, saved)
         self._token = current_run.set(self)
-        self.guard.runs_here.add(self.guard.tenant, self.run_id, self._claim)
+        self.guard.runs_here.add(self.guard.tenant, self.record_id, self._claim)
         return self
 
     def _base(self) -> ReadState:
         """What the state is at the beginning of this turn."""
         first = next(iter(self.memory.earlier), self.memory.no)
-        return ReadState(self.run_id, self.guard.tenant, first)
+        return ReadState(self.record_id, self.guard.tenant, first)
 
     def enter_here(self) -> Self:
         """Enter without holding the run, and without becoming what the calling code works on.
@@ -179,42 +244,86 @@ class Run:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         del kind, trace
         self._left()
+        cut: BaseException | None = None
         try:
             if self._pid != os.getpid():
                 return  # a forked child: the run is its parent's
-            if error is not None and self.on_error == "compensate":
-                sagas().try_roll_back(self.guard, self._order(reason_of(error, self._spellings())), error)
+            if error is None and self._shared:
+                cut = self._leave_joined()
+                if cut is None:
+                    return
+            failed = error or cut
+            if failed is not None and self.undoes:
+                sagas().try_roll_back(self.guard, self._order(reason_of(failed, self._spellings())), failed)
             else:
                 with contextlib.suppress(JournalError):  # what was done is on record; the lease will end
-                    self.guard.journal.perform(self._leaving(error))
+                    self.guard.journal.perform(self._leaving(failed))
         finally:
-            self._entering.release()
+            self._released()
+        if cut is not None:
+            raise cut
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         del kind, trace
         self._left()
+        cut: BaseException | None = None
         try:
             if self._pid != os.getpid():
                 return
-            if error is not None and self.on_error == "compensate":
-                await sagas().atry_roll_back(self.guard, self._order(reason_of(error, self._spellings())), error)
+            if error is None and self._shared:
+                cut = await self._aleave_joined()
+                if cut is None:
+                    return
+            failed = error or cut
+            if failed is not None and self.undoes:
+                await sagas().atry_roll_back(self.guard, self._order(reason_of(failed, self._spellings())), failed)
             else:
                 with contextlib.suppress(JournalError):
-                    await self.guard.journal.aperform(self._leaving(error))
+                    await self.guard.journal.aperform(self._leaving(failed))
         finally:
-            self._entering.release()
+            self._released()
+        if cut is not None:
+            raise cut
+
+    def _leave_joined(self) -> BaseException | None:
+        """End a run that others may have joined; return what interrupted the wait for them, if anything did."""
+        try:
+            self._tell_left(joining().leave(self, self._leaving(None)))
+        except JournalError:
+            return None
+        except BaseException as cut:  # noqa: BLE001 - it is raised again once the run has ended
+            return cut
+        return None
+
+    async def _aleave_joined(self) -> BaseException | None:
+        """Like ``_leave_joined``, without blocking the loop."""
+        try:
+            self._tell_left(await joining().aleave(self, self._leaving(None)))
+        except JournalError:
+            return None
+        except BaseException as cut:  # noqa: BLE001 - it is raised again once the run has ended
+            return cut
+        return None
+
+    def _tell_left(self, lanes: Sequence[str]) -> None:
+        if lanes:
+            self.guard.floor.tell("lanes_left", None, run=self.run_id, lanes=list(lanes))
 
     def _left(self) -> None:
-        self.guard.runs_here.drop(self._claim)
+        self.recollection = None
         if self._token is not None:
             with contextlib.suppress(ValueError):  # left in another context than it was entered in
                 current_run.reset(self._token)
             self._token = None
 
+    def _released(self) -> None:
+        self.guard.runs_here.drop(self._claim)
+        self._entering.release()
+
     def _leaving(self, error: BaseException | None) -> LeaveRun:
         state = RunState.COMPLETED if error is None else RunState.KEPT
         reason = "" if error is None else reason_of(error, self._spellings())
-        return LeaveRun(self.run_id, self.guard.tenant, self.entry, state, reason, self.state.changes())
+        return LeaveRun(self.record_id, self.guard.tenant, self.entry, state, reason, self.state.changes())
 
     def _spellings(self) -> list[str]:
         return secrets.spellings(tuple(self.hidden))  # a copy: calls that run on may add to it
@@ -232,6 +341,7 @@ class Run:
         ``compensated``: all of it; ``partly_compensated``: what could not be undone, or is not known, stands in the
         queue. No call of the run is made any more. Raises ``JournalError``.
         """
+        self.recollection = None
         order = self._order(secrets.clean(reason, self._spellings()))
         return self._acompensate(order) if in_loop() else _standing(sagas().roll_back(self.guard, order))
 
@@ -241,10 +351,33 @@ class Run:
     def save(self) -> bool:
         """Save what has changed of the state now, apart from any call; return whether this entry is still at work."""
         changes = self.state.changes()
-        kept = self.guard.journal.perform(SaveState(self.run_id, self.guard.tenant, self.entry, changes))
+        kept = self.guard.journal.perform(SaveState(self.record_id, self.guard.tenant, self.entry, changes))
         if kept:
             self.state.kept(changes)
         return kept
+
+    def token(self, *, lane: str, tools: Iterable[Any] | None = None, within: float | None = None) -> RunToken:
+        """Return leave for one other agent to join this run: ``guard.join(token)`` in whatever process.
+
+        It is signed, and a secret: send it in a header or field of its own (``settled.tokens``).
+
+        Args:
+            lane: names the agent's part, the same each time: an agent that joins it again is answered from what it did.
+            tools: the only tools (or their names) that it may call; any by default.
+            within: seconds until it expires, and the agent's deadline; at most what is left of the run, or an hour.
+
+        Raises ``DeclarationError``: no ``Guard(token_key=…)``, or what cannot work.
+        """
+        if not self._claim:
+            raise DeclarationError(f"run {self.run_id!r} is not entered: write with guard.run(…) as run")
+        token: RunToken = joining().token_for(self, lane, tools, within)
+        self._shared = True
+        return token
+
+    def lanes(self) -> dict[str, str]:
+        """Return how the agents that have joined stand: lane -> ``active``, ``completed``, ``kept`` (it failed)."""
+        records = self.guard.journal.perform(LookAtLanes(self.run_id, self.guard.tenant))
+        return {lane_of(record): str(record.state) for record in records}
 
     def untold(self) -> list[str]:
         """Operation ids of calls of this run whose outcome this entry was not given."""
@@ -300,6 +433,13 @@ def _standing(run: RunRecord | Held | None) -> str:
 def sagas() -> Any:
     """Return the module that rolls back, which needs this one too."""
     from settled.api import sagas as module  # noqa: PLC0415 - each needs the other
+
+    return module
+
+
+def joining() -> Any:
+    """Return the module of joined agents, which needs this one too."""
+    from settled.api import joining as module  # noqa: PLC0415 - each needs the other
 
     return module
 

@@ -17,6 +17,7 @@ _WORDS = (
 )
 # Functions, since re reads a replacement with groups anew for each text, also where nothing is replaced.
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"settled1\.[\w-]{8,}(?:\.[\w-]*)?"), lambda _: REDACTED),  # a run's token, whole or cut off
     (re.compile(r"(?i)\b(bearer|basic|digest|token)\s+[A-Za-z0-9._~+/=-]{6,}"), lambda hit: f"{hit[1]} {REDACTED}"),
     (re.compile(r"(?i)(://)[^/\s:@]*:[^/\s@]+@"), lambda hit: f"{hit[1]}{REDACTED}@"),
     (

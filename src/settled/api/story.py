@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from settled.api import facts
+from settled.api import explain, facts
 from settled.api.queue import pages
+from settled.core.lanes import lane_of
 from settled.core.runs import scope_of_run
 from settled.core.states import Event
 from settled.ports import CallQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from settled.api.guard import Guard
-    from settled.core.books import RunRecord
+    from settled.core.books import Books, RunRecord
     from settled.core.call import Call, LogRow
+    from settled.core.model import Moment
     from settled.ports import Journal
 
 LONGEST = 60
@@ -40,6 +42,19 @@ _PLAIN = {
 
 
 @dataclass(frozen=True, slots=True)
+class InnerRuns:
+    """Reads which runs were entered inside of one; changes nothing."""
+
+    run_id: str
+    tenant: str
+
+    def apply(self, books: Books, now: Moment) -> Sequence[RunRecord]:
+        """Return them."""
+        del now
+        return books.runs_within(self.tenant, self.run_id)
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """One thing that happened."""
 
@@ -49,7 +64,7 @@ class Line:
     tool: str
     words: str
     depth: int = 0
-    """1 for a call made inside of another one."""
+    """1 for a call made inside of another one, or in an inner run."""
 
 
 def story(guard: Guard, run: RunRecord) -> list[Line]:
@@ -61,9 +76,18 @@ def story(guard: Guard, run: RunRecord) -> list[Line]:
     return sorted(lines, key=lambda line: line.at)
 
 
-def calls_of(journal: Journal, run: RunRecord) -> Iterator[tuple[Call, int]]:
-    """Yield the calls of a run, those made inside of them, and those that undid them."""
-    yield from _within(journal, scope_of_run(run.tenant, run.run_id), 0)
+def calls_of(journal: Journal, run: RunRecord, depth: int = 0) -> Iterator[tuple[Call, int]]:
+    """Yield the calls of a run and of its inner runs, those made inside of them, and those that undid them."""
+    yield from _within(journal, scope_of_run(run.tenant, run.run_id), depth)
+    for inner in journal.perform(InnerRuns(run.run_id, run.tenant)):
+        yield from calls_of(journal, inner, depth + 1)
+
+
+def left_of(journal: Journal, run: RunRecord) -> list[Call]:
+    """Return what of a run, and of its inner runs, waits for a person, oldest first."""
+    now = journal.now()
+    left = [call for call, _ in calls_of(journal, run) if explain.waiting(call, now)]
+    return sorted(left, key=lambda call: (call.created.wall, call.operation_id))
 
 
 def _within(journal: Journal, scope: str, depth: int) -> Iterator[tuple[Call, int]]:
@@ -78,7 +102,15 @@ def name_of(guard: Guard, call: Call) -> str:
     arguments, _ = facts.arguments_of(guard, call)
     given = ", ".join(f"{name}={value!r}" for name, value in arguments.items()) if isinstance(arguments, dict) else "…"
     short = given if len(given) <= LONGEST else f"{given[: LONGEST - 1]}…"
-    return f"{call.tool}({short})"
+    return f"{call.tool}({short})" + (f" by {call.lane}" if call.lane else "")
+
+
+def left_words(guard: Guard, call: Call) -> str:
+    """Tell in a line what waits for a person, and why; of a compensation also what it undoes."""
+    step = guard.journal.get(facts.undone_by(call) or "")
+    undoes = "" if step is None else f", which undoes {name_of(guard, step)},"
+    why = explain.brief(call, guard.journal.now())
+    return f"{name_of(guard, call)}{undoes} is {call.state}: {why}"
 
 
 def _tells(row: LogRow) -> bool:
@@ -107,7 +139,8 @@ def _words(call: Call, row: LogRow) -> str:
 def of_run(run: RunRecord) -> dict[str, Any]:
     """Return a run's record as plain data with stable names."""
     return {
-        "run": run.run_id,
+        "run": run.parent if lane_of(run) else run.run_id,
+        "lane": lane_of(run) or None,
         "tenant": run.tenant,
         "state": str(run.state),
         "on_error": run.on_error,

@@ -37,6 +37,8 @@ _REJECTED = {
     "or under way",
     "paused": "the tool is paused by those who look after it; nothing was tried",
     "rolled_back": "this run was rolled back; nothing was tried",
+    "run_ended": "the run that this agent had joined has ended; nothing was tried",
+    "not_in_token": "the token with which this agent has joined the run does not name this tool; nothing was tried",
 }
 _NEXT: dict[str, Next] = {
     "succeeded": "done",

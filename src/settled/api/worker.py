@@ -140,6 +140,7 @@ class Worker:
     async def around(self) -> Round:
         """Make one round: what is there to be done now. Raises ``JournalError``."""
         self._loop, self._done = asyncio.get_running_loop(), Round()
+        self.guard.floor.attend()  # alerts of others are delivered too
         await asyncio.to_thread(self.guard.floor.bring)
         await self._adopt()
         await self._settle()

@@ -4,7 +4,7 @@ import asyncio
 import getpass
 import sys
 from contextlib import redirect_stdout
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +12,7 @@ import typer
 from settled.api import explain, facts, findings
 from settled.api.deciding import decide
 from settled.api.findings import open_findings
-from settled.api.queue import aprobe, claims, look_at, look_away, under_way, waiting
+from settled.api.queue import aprobe, claims, look_at, look_away, run_of, under_way, waiting
 from settled.cli import output, show, verdicts
 from settled.cli.exits import Exit, refusals
 from settled.cli.options import AppOption, ByOption, FailOption, JournalOption, JsonOption, Operation
@@ -57,29 +57,43 @@ def list_queue(
     with opened(Given(journal, app)) as target:
         found, now = waiting(target.journal), target.journal.now()
         looking, apart = claims(target.journal), under_way(target.journal)
-        rows = [facts.of_call(call, now) | facts.of_claim(looking.get(call.operation_id)) for call in found[:limit]]
+        runs = [run_of(target.journal, call) for call in found[:limit]]
+        rows = [
+            facts.of_call(call, now) | {"run": run} | facts.of_claim(looking.get(call.operation_id))
+            for call, run in zip(found, runs, strict=False)
+        ]
         noted = open_findings(target.journal)
         document = {"total": len(found) + len(noted), "calls": rows, "under_way": asdict(apart)}
         document |= {"findings": [facts.of_finding(finding) for finding in noted]}
-        output.emit(as_json, document, lambda: _show_list(target, found, noted, limit, looking))
+        output.emit(as_json, document, lambda: _show_list(target, Waiting(found, runs, noted, looking), limit))
         show.tell_under_way(target, apart, as_json=as_json)
     if fail and (found or noted):
         raise typer.Exit(Exit.ATTENTION)
 
 
-def _show_list(
-    target: Target, found: list[Call], noted: list[Finding], limit: int, looking: dict[str, dict[str, Any]]
-) -> None:
-    now = target.journal.now()
-    if not found and not noted:
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits for a person."""
+
+    calls: list[Call]
+    runs: list[str | None]
+    """Of those calls that are shown."""
+    noted: list[Finding]
+    looking: dict[str, dict[str, Any]]
+
+
+def _show_list(target: Target, queue: Waiting, limit: int) -> None:
+    now, calls, noted = target.journal.now(), queue.calls, queue.noted
+    if not calls and not noted:
         output.tell("nothing waits for a person")
         return
-    rows = [_row(call, now, looking) for call in found[:limit]]
-    rows += [_row_of(finding, now) for finding in noted[: limit - len(rows)]]
-    output.table(("OP", "SINCE", "WHAT", "TOOL", "WHY"), rows)
-    if any(not call.terms.declared for call in found[:limit]):
+    rows = [(*_row(call, now, queue.looking), run or "-") for call, run in zip(calls, queue.runs, strict=False)]
+    rows += [(*_row_of(finding, now), "-") for finding in noted[: limit - len(rows)]]
+    header = ("OP", "SINCE", "WHAT", "TOOL", "WHY", "RUN")
+    output.table(*((header, rows) if any(queue.runs) else (header[:-1], [row[:-1] for row in rows])))
+    if any(not call.terms.declared for call in calls[:limit]):
         output.tell("* no effect is declared for this tool, so it is treated as a write")
-    total = len(found) + len(noted)
+    total = len(calls) + len(noted)
     if total > limit:
         output.tell(f"{total - limit} more wait: --limit {total}")
     output.tell(f"to look at one: settled queue show {rows[0][0]}{target.given.options()}")

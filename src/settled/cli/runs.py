@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api import sagas, story
+from settled.api import facts, sagas, story
 from settled.api.facts import when
 from settled.api.fallbacks import adrive
+from settled.api.queue import run_of
 from settled.api.rewinding import Effects, Rewound, rewind
 from settled.cli import output
 from settled.cli.confirming import confirm
@@ -20,6 +21,9 @@ from settled.cli.options import AppOption, FailOption, JournalOption, JsonOption
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import age, local, plural
 from settled.core.books import RunRecord, RunState
+from settled.core.call import Call
+from settled.core.joins import LookAtLanes
+from settled.core.lanes import lane_of
 from settled.core.runs import Held
 from settled.errors import DeclarationError
 
@@ -44,7 +48,7 @@ def list_runs(
         list[RunState] | None, typer.Option(help="Only runs in this state; may be given more than once.")
     ] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this tenant.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Look at so many at the most.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Look at so many at the most.")] = 100,
     fail: FailOption = False,
     journal: JournalOption = None,
     app: AppOption = None,
@@ -65,9 +69,16 @@ def _show_list(target: Target, found: list[RunRecord], now: float) -> None:
     if not found:
         output.tell("no runs")
         return
-    rows = [(r.run_id, str(r.state), age(r.changed, now) if r.changed else "-", str(r.entry), r.reason) for r in found]
+    rows = [(_name(r), str(r.state), age(r.changed, now) if r.changed else "-", str(r.entry), r.reason) for r in found]
     output.table(("RUN", "STATE", "CHANGED", "ENTRIES", "WHY"), rows)
-    output.tell(f"to look at one: settled runs show {found[0].run_id}{target.given.options()}")
+    first = found[0].parent if lane_of(found[0]) else found[0].run_id
+    output.tell(f"to look at one: settled runs show {first}{target.given.options()}")
+
+
+def _name(run: RunRecord) -> str:
+    """Return how a run is listed, or what an agent that has joined one does in it."""
+    lane = lane_of(run)
+    return f"{run.parent} (lane {lane})" if lane else run.run_id
 
 
 @runs.command("show")
@@ -82,14 +93,23 @@ def show_run(
     """Tell what a run did, line by line, with what undid it."""
     with opened(Given(journal, app)) as target:
         record = _run(target, run, tenant)
-        lines, commands = story.story(target.guard, record), _next(target, record)
+        lines, left = story.story(target.guard, record), story.left_of(target.journal, record)
+        commands = _next(target, record)
         told = [{"at": when(line.at), "operation_id": line.operation_id, "words": line.words} for line in lines]
-        document = story.of_run(record) | {"story": told, "next": commands}
-        output.emit(as_json, document, lambda: _show(target, record, lines, commands))
+        now = target.journal.now()
+        rows = [facts.of_call(call, now) | {"run": run_of(target.journal, call)} for call in left]
+        lanes = target.journal.perform(LookAtLanes(record.run_id, record.tenant))
+        joined = {lane_of(lane): str(lane.state) for lane in lanes}
+        document = story.of_run(record) | {"lanes": joined, "story": told, "left": rows, "next": commands}
+
+        def shown() -> None:
+            _show(record, joined, now.wall)
+            _show_story(target, lines, left, commands)
+
+        output.emit(as_json, document, shown)
 
 
-def _show(target: Target, run: RunRecord, lines: list[story.Line], commands: list[str]) -> None:
-    now = target.journal.now().wall
+def _show(run: RunRecord, joined: dict[str, str], now: float) -> None:
     output.facts(
         [
             ("run", run.run_id),
@@ -99,14 +119,22 @@ def _show(target: Target, run: RunRecord, lines: list[story.Line], commands: lis
             ("begun", f"{local(run.begun)} ({age(run.begun, now)})" if run.begun else ""),
             ("entries", str(run.entry)),
             ("inside", run.parent),
+            ("joined", ", ".join(f"{lane} ({state})" for lane, state in joined.items())),
             ("process", f"{run.owner.pid} on {run.owner.host}" if run.owner else ""),
         ]
     )
+
+
+def _show_story(target: Target, lines: list[story.Line], left: list[Call], commands: list[str]) -> None:
     output.title("What happened")
     for line in lines:
         output.say(f"{output.INDENT}{local(line.at)}  {output.INDENT * line.depth}{line.words}  [{line.operation_id}]")
     if not lines:
         output.say(f"{output.INDENT}no call is on record")
+    if left:
+        output.title("What is left for a person")
+    for call in left:
+        output.say(f"{output.INDENT}{story.left_words(target.guard, call)}  [{call.operation_id}]")
     if commands:
         output.title("What now")
         for command in commands:

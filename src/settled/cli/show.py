@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 from settled.api import explain, facts, findings
-from settled.api.queue import UnderWay, living
+from settled.api.queue import UnderWay, living, run_of
+from settled.api.story import name_of
 from settled.cli import output
 from settled.cli.exits import Exit, Problem
 from settled.cli.target import Target
@@ -26,6 +27,8 @@ def document(target: Target, call: Call) -> Document:
     result, note = facts.result_of(target.guard, call)
     return {
         **facts.of_call(call, now),
+        "run": run_of(target.journal, call),
+        "undoes_what": _undone(target, call),
         "arguments": arguments,
         "arguments_note": hidden,
         "leave": facts.of_leave(call),
@@ -37,6 +40,12 @@ def document(target: Target, call: Call) -> Document:
         "doubt": facts.of_doubt(call, now) if explain.waiting(call, now) else None,
         "log": [facts.of_log(row) for row in target.journal.log(call.operation_id)],
     }
+
+
+def _undone(target: Target, call: Call) -> str | None:
+    """Return the step that a compensation undoes, as it could have been written."""
+    step = target.journal.get(facts.undone_by(call) or "")
+    return None if step is None else name_of(target.guard, step)
 
 
 def _draft(target: Target, call: Call) -> Document | None:
@@ -84,6 +93,7 @@ def _identity(it: Call, now: float, known: Document) -> list[tuple[str, str]]:
         ("key", f"{it.key} ({it.kind})"),
         ("tenant", it.tenant),
         ("run", known["run"] or ""),
+        ("undoes", f"{known['undoes_what']} [{known['undoes']}]" if known["undoes"] else ""),
         ("inside", it.scope if it.scope.startswith("call:") else ""),
         ("part of", known["part_of"] or ""),
         ("step", it.step),

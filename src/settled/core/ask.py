@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from settled.core.lanes import lane_id
+
 if TYPE_CHECKING:
     from collections.abc import Container
 
@@ -38,7 +40,9 @@ class Ask(Struct, frozen=True):
     lane: str = ""
     run_id: str = ""
     run_entry: int = 0
-    """The entry of the run that this asker works in; a later one fences it out."""
+    """The entry of the run that this asker works in, or that let it join; a later one fences it out."""
+    lane_entry: int = 0
+    """For a joined agent: the entry of its lane."""
     identity_declared: bool = False
     step: str = ""
     message: str = ""
@@ -60,6 +64,18 @@ class Ask(Struct, frozen=True):
     leave: Leave | None = None
     """The leave that a person must give first; ``None``: none is needed."""
     entry: Entry | None = None
+
+    @property
+    def step_scope(self) -> str:
+        """Where its steps are known: two lanes may use the same ones."""
+        return lane_id(self.scope, self.lane) if self.lane_entry else self.scope
+
+    @property
+    def works_in(self) -> tuple[str, int]:
+        """The record whose state this asker keeps, and its entry of it."""
+        if self.lane_entry:
+            return lane_id(self.run_id, self.lane), self.lane_entry
+        return self.run_id, self.run_entry
 
 
 class Begun(Struct, frozen=True):
@@ -137,11 +153,11 @@ class Superseded(Struct, frozen=True):
 
     run_id: str
     why: str = "superseded"
-    """Or ``rolled_back``."""
+    """Or ``rolled_back``; for a joined agent ``run_ended``."""
 
 
 class BudgetSpent(Struct, frozen=True):
-    """The run's budget does not grant this retry, or the run is ``rolled_back``; nothing was recorded."""
+    """The run's budget does not grant this retry, or the run is ``rolled_back`` or has ended; nothing was recorded."""
 
     pool: str
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 RETRY: Final = 1.0
 """Tokens that a repeat costs a pool."""
@@ -212,14 +212,33 @@ class RunBudget:
 class TokenWindow:
     """A run's window of model tokens: a repeat or re-prompt that would overrun it is not made."""
 
-    __slots__ = ("_used", "limit")
+    __slots__ = ("_used", "count", "limit")
 
-    def __init__(self, limit: int, used: int = 0) -> None:
-        """Raises ``ValueError`` unless both are whole numbers from 0 on. ``used`` restores a recorded state."""
+    def __init__(
+        self, limit: int, used: int = 0, *, count: Callable[[str, Mapping[str, object]], int] | None = None
+    ) -> None:
+        """Raises ``ValueError`` unless both numbers are whole and from 0 on.
+
+        Args:
+            limit: tokens that may be sent, first attempts included.
+            used: restores a recorded state.
+            count: from a tool's name and a call's arguments to the tokens that one attempt sends: 0 for what asks no
+                model. Without it nothing is counted by itself.
+        """
         _check_count("limit", limit)
         _check_count("used", used)
-        self.limit = limit
+        self.limit, self.count = limit, count
         self._used = used
+
+    def anew(self) -> TokenWindow:
+        """Return the same window, of which nothing is used."""
+        return TokenWindow(self.limit, count=self.count)
+
+    def tokens_of(self, tool: str, arguments: Mapping[str, object]) -> int:
+        """Return what one attempt of a call sends. Raises ``ValueError`` if ``count`` gave no count."""
+        tokens = 0 if self.count is None else self.count(tool, arguments)
+        _check_count("what count= gives", tokens)
+        return tokens
 
     @property
     def used(self) -> int:

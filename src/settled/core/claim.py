@@ -240,7 +240,7 @@ def _remember(books: Books, ask: Ask, reply: ClaimReply) -> None:
         like = not isinstance(reply, Begun) and reply.like
         entry.take(reply.call, ask.words, ask.operation_id, like=like, step=ask.step)
         if ask.step:
-            books.put_step(ask.scope, ask.step, reply.call.operation_id)
+            books.put_step(ask.step_scope, ask.step, reply.call.operation_id)
 
 
 class Reserve(Struct, frozen=True):

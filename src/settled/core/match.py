@@ -99,7 +99,7 @@ def _by_step(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold 
         return None
     if ask.step in entry.refused:
         return Untold(entry.refused[ask.step])
-    operation_id = books.by_step(ask.scope, ask.step)
+    operation_id = books.by_step(ask.step_scope, ask.step)
     call = books.by_id(operation_id) if operation_id else None
     if (
         call is None
@@ -179,7 +179,7 @@ def _not_told_of(books: Books, ask: Ask, entry: Entry) -> Untold | None:
     if not ask.by_model:
         return None
     made = books.made(ask.scope, ask.tool, entry.earlier)
-    earlier = [c for c in made if _unheard(c, ask, entry)]
+    earlier = [c for c in made if c.lane == ask.lane and _unheard(c, ask, entry)]
     told = {c.operation_id for c in earlier}
     since = [c for c in _open_calls(books, entry) if c.tool == ask.tool and c.operation_id not in told]
     news = (*earlier, *(c for c in since if entry.untold(c) and c.state in MAY_HAVE_EFFECT))
@@ -220,9 +220,12 @@ def _bar(books: Books, ask: Ask) -> Match | Barred | None:
         return None
     unknown = (c for c in _unsettled(books, ask) if c.state is State.UNKNOWN and _may_bar(c, ask))
     calls = [c for c in unknown if ask.entry is None or not _for_other_sibling(c, ask, ask.entry)]
-    same = next((c for c in calls if c.identity == ask.identity), None)
-    if same is not None:
-        return Match(same, like=True)
+    same = [c for c in calls if c.identity == ask.identity]
+    own = next((c for c in same if c.lane == ask.lane), None)
+    if own is not None:
+        return Match(own, like=True)
+    if same:
+        return Barred(tuple(same))  # another agent's: it answers nobody here, and must be settled first
     any_call = ask.while_unknown == "any" or (ask.by_model and not ask.identity_declared)
     return Barred(tuple(calls)) if any_call and calls else None
 
@@ -270,7 +273,7 @@ def reserve(books: Books, asks: Sequence[Ask]) -> None:
     """Match all calls of one message before any is answered: first by steps, then in the same words, then the rest."""
     scoped = [(ask, ask.entry) for ask in asks if ask.entry is not None and ask.kind is KeyKind.SCOPED]
     for ask, entry in scoped:
-        operation_id = books.by_step(ask.scope, ask.step) if ask.step else None
+        operation_id = books.by_step(ask.step_scope, ask.step) if ask.step else None
         call = books.by_id(operation_id) if operation_id else None
         if call is not None and _like(call, ask) and entry.of_turn(call):
             entry.reserve(call, ask.sibling, loose=False)

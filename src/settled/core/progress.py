@@ -63,7 +63,7 @@ class Begin(Struct, frozen=True):
         if not (anew or call.state is State.PROCESSING) or not rules.may_begin(call, now):
             return FencedOut(call)
         why = runs.barred(books, self.ask) if anew or self.ask.run_id else ""
-        if why == "rolled_back":
+        if why in ("rolled_back", "run_ended"):
             return BudgetSpent(why)
         if anew and why:
             return Superseded(self.ask.run_id)
@@ -124,7 +124,8 @@ class End(Struct, frozen=True):
         told = attempt is not None and attempt.ended is not None and attempt.epoch == self.epoch
         at_work = call.state is State.PROCESSING and not rules.fenced(call, self.epoch)
         if attempt is not None and told and (not at_work or self.go_on) and attempt.standing is standing_of(self.fault):
-            return call  # recorded before; the answer was lost
+            late = call.state is State.SUCCEEDED and rules.fenced(call, self.epoch)  # by another attempt: its result
+            return FencedOut(call) if late else call  # recorded before; the answer was lost
         if not at_work:
             return FencedOut(self._late().apply(books, now))
         late_first = told and self.fault is not None  # its late answer was faster, and knows as much

@@ -17,7 +17,19 @@ from settled.core.call import Call
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, expect
 from settled.core.match import MADE_AGAIN
 from settled.core.runs import UNDONE, Held, held
-from settled.core.saga import Ended, EndRollback, LookThrough, News, Rolling, StartRollback, StepUndone, Stuck, Undo
+from settled.core.saga import (
+    Ended,
+    EndRollback,
+    LookThrough,
+    News,
+    Rolling,
+    StartRollback,
+    StepUndone,
+    Stuck,
+    Undo,
+    claim_within,
+)
+from settled.core.settle import see_over
 from settled.core.settling import Adopt
 from settled.core.states import State
 
@@ -34,6 +46,10 @@ if TYPE_CHECKING:
 
 PAUSES = (0.05, 1.0)
 """Seconds between looks at what another process does: the first and the longest."""
+
+
+MAY_ARRIVE = "may_arrive"
+"""Why a step is not undone: a request of an earlier attempt may still arrive, and would do it anew."""
 
 
 class SettleStep(Struct, frozen=True):
@@ -156,6 +172,7 @@ class Rollback:
         """Another process has taken the rollback over: it goes on there."""
         started = yield from self._transact(self._starting(""))
         if isinstance(started, Rolling):  # ours again: whoever had it has died since
+            self.tried.clear()  # what became of the step that it was lost at is not on record
             return (yield from self.run())
         return started if isinstance(started, Held) else started.run
 
@@ -207,11 +224,27 @@ class Rollback:
         if not call.terms.compensate:
             why = "irreversible" if call.terms.irreversible else "no_compensation"
             return (yield from self._stuck(call, why))
+        if not (yield from self._outwait(call)):
+            return (yield from self._stuck(call, MAY_ARRIVE))
         done = yield from self._compensate(call)
         if done.status == "succeeded":
             undone = StepUndone(*self._fence, call.operation_id, done.operation_id)
             return (yield from self._transact(undone)) is not None or None
         return (yield from self._stuck(call, _why(done), done.note))
+
+    def _outwait(self, call: Call) -> Rolled[bool]:
+        """Let a request of an earlier attempt arrive first, if that can be waited for."""
+        if not rules.may_arrive(call):
+            return True
+        call = yield from see_over(call)
+        owners = expect((yield CheckOwners(())), Owners)
+        self.at = owners.at
+        wait = rules.seconds_to_rest(call, owners.now)
+        if wait is None or (wait > 0 and self.at + wait > self.until):
+            return False
+        if wait > 0:
+            yield from self._sleep(wait + 0.001)
+        return True
 
     def _compensate(self, call: Call) -> Rolled[Compensated]:
         """Make the compensation; what may be tried again (an open breaker, say) is delayed, never dropped."""
@@ -232,7 +265,7 @@ class Rollback:
             inner.run_id,
             inner.tenant,
             order.reason,
-            f"{order.claim}/{inner.run_id}",
+            claim_within(order.claim, inner),
             order.owner,
             order.lease,
             wait=max(0.0, self.until - self.at),
@@ -294,6 +327,8 @@ def _worth(step: Call | RunRecord, undoings: Mapping[str, Call | None], tools: C
         return False
     if step.state is not State.COMPENSATING or not step.reason:
         return True
+    if step.reason == MAY_ARRIVE and rules.seconds_to_rest(step, now):
+        return False
     undoing = undoings.get(step.operation_id)
     if undoing is None or undoing.state in MADE_AGAIN:
         return step.terms.compensate in tools

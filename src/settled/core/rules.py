@@ -92,6 +92,24 @@ def proof_time(call: Call, now: Moment) -> Moment | None:
     return latest.plus(lifetime)
 
 
+def may_arrive(call: Call) -> bool:
+    """Whether a request of an earlier attempt may still arrive, and would do anew what was undone meanwhile.
+
+    An idempotent call is made again while it is in doubt. Where no ``max_request_lifetime`` is declared nobody knows
+    how long to wait, and this is not asked.
+    """
+    return call.terms.effect is Effect.IDEMPOTENT and call.terms.lifetime is not None and bool(call.doubtful)
+
+
+def seconds_to_rest(call: Call, now: Moment) -> float | None:
+    """Return how long to wait before a call is undone, so that it stays undone; ``None``: it cannot be told yet."""
+    if not may_arrive(call):
+        return 0.0
+    since = proof_time(call, now)
+    passed = None if since is None else now.since(since)
+    return None if passed is None else max(0.0, -passed)
+
+
 def _over_at(attempt: Attempt, call: Call) -> Moment | None:
     if attempt.over is not None:
         return attempt.over

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from settled.core.books import RunRecord, RunState
 from settled.core.entry import Entry
+from settled.core.lanes import closed, lane_id
 from settled.core.values import replace
 
 if TYPE_CHECKING:
@@ -41,13 +42,29 @@ def barred(books: Books, ask: Ask) -> str:
     """Return why the asker's run, or the call that it is made inside of, lets nothing more begin; empty: it does."""
     if ask.run_id:
         run = books.run(ask.tenant, ask.run_id)
-        if run is not None and run.state in BARRED:
+        if run is not None and (run.state in BARRED or undone_around(books, run)):
             return "rolled_back"
         if run is None or run.entry != ask.run_entry:
             return "superseded"
+        if ask.lane_entry:
+            lane = books.run(ask.tenant, lane_id(ask.run_id, ask.lane))
+            why = closed(run, ask.run_entry) or ("superseded" if lane is None or lane.entry != ask.lane_entry else "")
+            if why:
+                return why
     around = books.by_id(ask.scope.removeprefix("call:")) if ask.scope.startswith("call:") else None
     later = around is not None and ask.entry is not None and len(around.attempts) > ask.entry.no
     return "superseded" if later else ""
+
+
+def undone_around(books: Books, run: RunRecord) -> RunRecord | None:
+    """Return a run around this one that is, or was, undone: this one is undone with it."""
+    seen, outer = {run.run_id}, books.run(run.tenant, run.parent) if run.parent else None
+    while outer is not None and outer.run_id not in seen:
+        if outer.state in BARRED:
+            return outer
+        seen.add(outer.run_id)
+        outer = books.run(outer.tenant, outer.parent) if outer.parent else None
+    return None
 
 
 class Held(Struct, frozen=True):
@@ -100,15 +117,18 @@ class EnterRun(Struct, frozen=True):
         outdated = outer is not None and (outer.state in BARRED or outer.entry != self.parent_entry)
         if run.state in BARRED or outdated:
             return Undone(run if outer is None or run.state in BARRED else outer)
+        around = undone_around(books, run)
+        if around is not None:
+            return Undone(around)
         no = run.entry + 1
-        entered = self._entered(run, no, now)
+        entered = self._entered(books, run, no, now)
         memory = self._memory(books, entered, no)
         books.put_run(entered)
         if self.turn is not None:
             books.put_turn(self.tenant, self.run_id, self.turn, no)
         return memory
 
-    def _entered(self, run: RunRecord, no: int, now: Moment) -> RunRecord:
+    def _entered(self, books: Books, run: RunRecord, no: int, now: Moment) -> RunRecord:
         return replace(
             run,
             entry=no,
@@ -120,9 +140,18 @@ class EnterRun(Struct, frozen=True):
             owner=self.owner,
             lease=None if self.owner is None else now.plus(self.lease),
             reason="",
-            parent=run.parent if run.entry else self.parent,
+            parent=run.parent if run.entry else self._parent(books),
             changed=now.wall,
         )
+
+    def _parent(self, books: Books) -> str:
+        """Return the run around this one; none where that lies inside of this one, or two would undo each other."""
+        seen, name = {self.run_id}, self.parent
+        while name and name not in seen:
+            seen.add(name)
+            outer = books.run(self.tenant, name)
+            name = outer.parent if outer is not None else ""
+        return "" if name else self.parent
 
     def _memory(self, books: Books, run: RunRecord, no: int) -> Entry:
         entry = Entry(no, self._earlier(books, range(run.since, no), no))

@@ -14,6 +14,7 @@ from settled.core.answer import STATUS_OF
 from settled.core.books import RunRecord, RunState, Step
 from settled.core.call import Call, evolve
 from settled.core.drafts import UNCONFIRMED, scope_of_draft
+from settled.core.lanes import lane_of
 from settled.core.model import Effect, Part, Standing
 from settled.core.parts import split_of
 from settled.core.runs import UNDONE, Held, held, scope_of_run
@@ -51,8 +52,9 @@ def outline(books: Books, tenant: str, run_id: str) -> Outline:
     steps = sorted(_steps(books, scope_of_run(tenant, run_id)), key=lambda step: step.place)
     calls = [step.call for step in steps]
     undo: list[tuple[int, Call | RunRecord]] = [(step.place, step.call) for step in steps if _stands(step.call)]
-    within = [run for run in books.runs_within(tenant, run_id) if run.state is not RunState.COMPENSATED]
-    undo += [(_place_of(books, inner), inner) for inner in within]
+    inner = [run for run in books.runs_within(tenant, run_id) if not lane_of(run)]  # a lane's calls are the run's
+    within = [run for run in inner if run.state is not RunState.COMPENSATED]
+    undo += [(_place_of(books, each), each) for each in within]
     undo.sort(key=lambda each: each[0], reverse=True)
     return Outline(
         tuple(call for call in calls if call.state in UNSETTLED and not _may_stay(call)),
@@ -92,10 +94,11 @@ def _steps(books: Books, scope: str) -> Iterator[Step]:
             yield from _steps(books, scope_of_draft(call.operation_id))
 
 
-def _place_of(books: Books, run: RunRecord) -> int:
-    """An inner run stands where its last call was begun."""
+def _place_of(books: Books, run: RunRecord, seen: frozenset[str] = frozenset()) -> int:
+    """An inner run stands where its last call was begun. ``seen``: the runs around it, none of them inside of it."""
     own = [step.place for step in books.begun_in(scope_of_run(run.tenant, run.run_id))]
-    return max([*own, *(_place_of(books, inner) for inner in books.runs_within(run.tenant, run.run_id))], default=0)
+    within = [inner for inner in books.runs_within(run.tenant, run.run_id) if inner.run_id not in seen]
+    return max([*own, *(_place_of(books, inner, seen | {run.run_id}) for inner in within)], default=0)
 
 
 def first_intents(rows: Sequence[tuple[str, int, int]], calls: Sequence[Call]) -> list[Step]:
@@ -161,7 +164,7 @@ class StartRollback(Struct, frozen=True):
             return Ended(run)
         if run.claim == self.claim and run.state is RunState.ROLLING_BACK:
             return Rolling(run)  # the answer to this very transition was lost
-        own = run.entry == self.entry and run.state is not RunState.ROLLING_BACK
+        own = run.state is not RunState.ROLLING_BACK and (run.entry == self.entry or self._undoes_around(books, run))
         if not own and held(run, now, dead=self.dead):
             return Held(run)
         if not own and self.entry is not None:
@@ -178,6 +181,18 @@ class StartRollback(Struct, frozen=True):
         )
         books.put_run(begun)
         return Rolling(begun)
+
+    def _undoes_around(self, books: Books, run: RunRecord) -> bool:
+        """Whether this process undoes the run around this one: then nothing begins in it, whoever works on it."""
+        outer = books.run(run.tenant, run.parent) if run.parent else None
+        return (
+            outer is not None and outer.state is RunState.ROLLING_BACK and self.claim == claim_within(outer.claim, run)
+        )
+
+
+def claim_within(claim: str, inner: RunRecord) -> str:
+    """Return the claim under which a rollback undoes a run inside of its own."""
+    return f"{claim}/{inner.run_id}"
 
 
 def mine(books: Books, tenant: str, run_id: str, claim: str) -> RunRecord | None:

@@ -208,7 +208,7 @@ class Series(Wire):
         if self.state is None or self.ask is None:
             return None
         changes = self.state.changes()
-        return Checkpoint(self.ask.run_id, self.ask.run_entry, changes) if changes else None
+        return Checkpoint(*self.ask.works_in, changes) if changes else None
 
     def _closed(self, ask: Ask, call: Call, fault: Fault | None, step: Again | Stop) -> Flow[Answer]:
         """The series has ended by its own record; what is in doubt is settled while the asker waits."""

@@ -27,7 +27,7 @@ def settle(call: Call, policy: Policy, patience: float, limit: float = PROBE_LIM
     """
     if call.held:
         return call
-    call = yield from _see_over(call)
+    call = yield from see_over(call)
     while policy.probe and call.state is State.UNKNOWN and not call.held:
         probed = expect((yield Probe(call, limit)), Probed)
         if probed.happened is None:
@@ -62,7 +62,7 @@ def _seconds_to_proof(call: Call, now: Moment) -> float | None:
     return None if passed is None else max(0.0, -passed) + 0.001
 
 
-def _see_over(call: Call) -> Flow[Call]:
+def see_over(call: Call) -> Flow[Call]:
     """Find doubtful attempts whose process is dead: they can do nothing more."""
     doubtful = call.doubtful
     if not doubtful:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from settled.core.breaker import Tickets, Verdict
-    from settled.core.budget import Pools
+    from settled.core.budget import Pools, TokenWindow
     from settled.core.call import Call
     from settled.core.commands import Command, Ended, Event
     from settled.core.policy import Policy
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 
 LOG = logging.getLogger("settled")
+OF_A_RUN = "run:"
+"""How the name of a breaker begins that lives with one entry of a run, and is nobody else's."""
 
 
 class Binding(Struct):
@@ -71,6 +73,10 @@ class Binding(Struct):
     key_for_tool: Callable[[str], str]
     bodies: bool
     """What the other side answers may be kept with a failed attempt."""
+    window: TokenWindow | None = None
+    """The token window of the run that the call is made in."""
+    tokens: int = 0
+    """What each attempt sends."""
     tickets: Any = None
     wires: dict[int, Recorder] | None = None
     """By attempt: what takes down its requests. Made only where a transport is watched."""
@@ -171,7 +177,8 @@ class Floor:
 
     def share(self, breaker: Breaker) -> bool:
         """Tell other processes how a breaker has changed; return whether that stands. Else it follows theirs."""
-        agreed = None if self.sharing is None else self.sharing.agree(breaker)
+        alone = self.sharing is None or breaker.name.startswith(OF_A_RUN)
+        agreed = None if self.sharing is None or alone else self.sharing.agree(breaker)
         if agreed is not None:
             with self._lock:
                 breaker.follow(*agreed)
@@ -196,17 +203,30 @@ class Floor:
         if pool is not None and not pool.full:  # a look that needs no lock: into a full one nothing is paid
             with self._lock:
                 binding.pools.first_attempt()
+        if binding.window is not None:  # what is sent is counted, whatever was left
+            with self._lock:
+                binding.window.use(binding.tokens)
 
     def _spend(self, binding: Binding, cost: float) -> str:
-        if cost <= 0:
+        window, tokens = binding.window, binding.tokens
+        if cost <= 0 and window is None:
             return ""
         with self._lock:
-            return binding.pools.try_spend(binding.tool, cost) or ""
+            if window is not None and not window.grants(tokens):
+                return "token_window"
+            refused = binding.pools.try_spend(binding.tool, cost) if cost > 0 else None
+            if window is not None and refused is None:
+                window.use(tokens)
+            return refused or ""
 
     def _refund(self, binding: Binding, cost: float) -> None:
-        if cost > 0:
-            with self._lock:
+        if cost <= 0 and binding.window is None:
+            return
+        with self._lock:
+            if cost > 0:
                 binding.pools.refund(binding.tool, cost)
+            if binding.window is not None:
+                binding.window.refund(binding.tokens)
 
     def keep(self, evidence: Evidence) -> None:
         """Keep what the journal could not take; the keeper brings it back as late evidence.

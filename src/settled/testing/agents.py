@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from settled.testing.workers import Process
     from settled.testing.world import Intention
 
+FENCED_OUT = ("superseded", "run_ended", "rolled_back")
 ROUNDS = 4
 """How often one message is asked again before its intents are given up."""
 
@@ -90,7 +91,7 @@ class Errand:
         dice, names = self.sim.dice, self.sim.profile.tools
         self.over, self.tries, self.finished, self.memory = False, 0, 0, None
         self.meant.clear()
-        self.plan = make_plan(dice, names, dice.randrange(1, 5), f"{self.run_id}.{self.turn}")
+        self.plan = make_plan(dice, names, dice.randrange(1, 5), f"{self._of}.{self.turn}")
         if self.all and dice.random() < 0.3:
             again = dice.choice(self.all)
             if not again.tool.business:
@@ -113,24 +114,31 @@ class Errand:
     # --- one entry -------------------------------------------------------------------------
 
     def _entry(self, process: Process, number: int) -> Steps[None]:
-        turn = str(self.turn) if self.turns > 1 else None
-        enter = EnterRun(self.run_id, TENANT, turn, tuple(self.history))
         try:
-            entry = yield from transact(process, enter)
+            place = yield from self._enter(process)
         except JournalError:
             return
-        if number != self.serial or not isinstance(entry, Entry):
-            return
+        try:
+            if number == self.serial and place is not None:
+                yield from self._all_messages(process, number, place)
+        finally:
+            self._left(process)
+
+    def _enter(self, process: Process) -> Steps[Place | None]:
+        """Enter the run; ``None``: there is nothing to be done there."""
+        turn = str(self.turn) if self.turns > 1 else None
+        entry = yield from transact(process, EnterRun(self.run_id, TENANT, turn, tuple(self.history)))
+        if not isinstance(entry, Entry):
+            return None
+        charge = Charge(self.run_id, self.budget) if self.budget else None
+        return Place(scope_of_run(TENANT, self.run_id), self.run_id, entry, entry.no, self.by_model, charge)
+
+    def _left(self, process: Process) -> None:
+        """It works there no longer."""
+
+    def _all_messages(self, process: Process, number: int, place: Place) -> Steps[None]:
         self.said.clear()
         mind, messages = self._replan()
-        place = Place(
-            scope_of_run(TENANT, self.run_id),
-            self.run_id,
-            entry,
-            entry.no,
-            self.by_model,
-            Charge(self.run_id, self.budget) if self.budget else None,
-        )
         for index in range(self.finished if self.variation == "resume" else 0, len(messages)):
             going = yield from self._message(process, place, mind, messages[index], index)
             if not going or number != self.serial:
@@ -149,12 +157,21 @@ class Errand:
             if self.bare:
                 self.messages = [[intent] for intent in self.plan]
         self.meant |= Counter(i.intention for i in self.plan)
-        for intention, count in (self.before + self.meant).items():
-            self.sim.oracle.intended[intention] = count
+        self._intend(self.before + self.meant)
         resumed = self.memory.copy() if self.variation == "resume" and self.memory else None
         mind = resumed or Mind(self.sim, self.plan, past=self.past)
         mind.first = self.tries == 1
         return mind, self.messages
+
+    @property
+    def _of(self) -> str:
+        """Whose plans these are: who shares it may mean the very same things."""
+        return self.run_id
+
+    def _intend(self, meant: Counter[Intention]) -> None:
+        """Tell the oracle what is meant to be done, and how often."""
+        for intention, count in meant.items():
+            self.sim.oracle.intended[intention] = count
 
     def _remember(self) -> None:
         if self.by_model:
@@ -176,11 +193,12 @@ class Errand:
                 return True
             asks = []
             for pos, intent in enumerate(left):
-                spot = self._spot(intent, f"m{index}.{round_no}", pos, len(left), place.run_entry, first=mind.first)
+                now = place.lane_entry or place.run_entry
+                spot = self._spot(intent, f"m{index}.{round_no}", pos, len(left), now, first=mind.first)
                 ask = make_ask(process, intent, self._words(mind, intent), place, spot)
                 asks.append(replace(ask, despite=despite.get(id(intent), frozenset())))
             answers = yield from self._at_once(process, place, left, asks)
-            if answers is None or any(told and told.answer.reason == "superseded" for told in answers):
+            if answers is None or any(told and told.answer.reason in FENCED_OUT for told in answers):
                 return False
             heard = sorted(zip(left, asks, answers, strict=True), key=_lists_last)
             for intent, ask, told in heard:
@@ -234,7 +252,13 @@ class Errand:
         ]
         for task in tasks:
             yield Until(task.done)
-        return [task.done.value for task in tasks]
+        answers: list[Told | None] = [task.done.value for task in tasks]
+        for told in answers:
+            self._look_at(told)
+        return answers
+
+    def _look_at(self, told: Told | None) -> None:
+        """Look at an answer for more than what was asked."""
 
 
 def _lists_last(heard: tuple[Intent, Ask, Told | None]) -> int:

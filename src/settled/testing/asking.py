@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from settled.core.ask import Ask
 from settled.core.keys import scoped_key
+from settled.core.lanes import lane_id
 from settled.core.machine import Life
 from settled.core.model import KeyKind, Leave
 from settled.core.policy import Limits
+from settled.core.runs import scope_of_run
 from settled.errors import JournalError
 from settled.testing.driver import Hand, drive
 from settled.testing.loop import Until
@@ -32,6 +34,8 @@ class Place(NamedTuple):
     run_entry: int = 0
     by_model: bool = False
     charge: Charge | None = None
+    lane: str = ""
+    lane_entry: int = 0
 
 
 class Spot(NamedTuple):
@@ -51,6 +55,9 @@ def make_ask(
     mark = words.who if tool.identity else everything
     operation_id = sim.mint("op")
     sim.oracle.meant[operation_id] = intent.intention
+    if place.lane_entry:
+        record = scope_of_run(TENANT, lane_id(place.run_id, place.lane))
+        sim.oracle.sagas.joined[operation_id] = (place.run_entry, record, place.lane_entry)
     if tool.business or key:
         kind, key = KeyKind.BUSINESS, key or f"{tool.name}:{words.who}"
     elif place.scope:
@@ -75,6 +82,8 @@ def make_ask(
         scope=place.scope if kind is not KeyKind.RANDOM else "",
         run_id=place.run_id,
         run_entry=place.run_entry,
+        lane=place.lane,
+        lane_entry=place.lane_entry,
         identity_declared=tool.identity,
         step=spot.step,
         message=spot.message,

@@ -70,6 +70,7 @@ class Loop:
         self.left = most
         self._heap: list[tuple[float, int, Task | Callable[[], None], int]] = []
         self._seq = 0
+        self._under_way: dict[int, Task] = {}
 
     def at(self, when: float, action: Callable[[], None]) -> None:
         """Do something at a given time, whatever lives then."""
@@ -78,6 +79,7 @@ class Loop:
     def start(self, steps: Steps[Any], host: Host, delay: float = 0.0) -> Task:
         """Start a task on a host."""
         task = Task(steps, host)
+        self._under_way[id(task)] = task
         self._push(self.now + delay, task, 0)
         return task
 
@@ -105,6 +107,12 @@ class Loop:
                 what()
         self.now = max(self.now, until)
 
+    def close(self) -> None:
+        """Let go of what never came to its end: each task from its outside in, which a collector does not heed."""
+        for task in self._under_way.values():
+            task.steps.close()
+        self._under_way.clear()
+
     def _push(self, when: float, what: Task | Callable[[], None], turn: int) -> None:
         self._seq += 1
         heappush(self._heap, (when, self._seq, what, turn))
@@ -119,6 +127,7 @@ class Loop:
         try:
             wait = task.steps.send(None)
         except StopIteration as stop:
+            del self._under_way[id(task)]
             self.open(task.done, stop.value)
             return
         self._wait(task, wait)

@@ -10,9 +10,12 @@ from settled.core.leave import Decide
 from settled.core.settle import settle
 from settled.core.settling import Adopt, Resolve
 from settled.core.states import State
+from settled.core.tending import AdoptLost, LayDown, TakeUp, next_look
 from settled.errors import JournalError
 from settled.ports import CallQuery
 from settled.testing.driver import Hand, drive, transact
+from settled.testing.loop import Until
+from settled.testing.plans import TENANT
 from settled.testing.tools import TOOLS
 from settled.testing.trips import carry_on
 
@@ -51,6 +54,42 @@ def now_and_then(sim: Simulation) -> Steps[None]:
         sim.loop.start(reconcile(process), process)
         if sim.profile.trips:
             sim.loop.start(carry_on(process), process)
+
+
+def tender(sim: Simulation) -> Steps[None]:
+    """Let a process tend what others leave, and another one once it has died: ``settled worker``."""
+    while True:
+        process = sim.new_process(sim.dice.choice(sim.profile.spaces))
+        task = sim.loop.start(_tend(process), process)
+        while process.alive and not task.done.is_open:
+            yield Until(task.done, 20.0)
+        yield sim.dice.uniform(1.0, 20.0)
+
+
+def _tend(process: Process) -> Steps[None]:
+    while True:
+        try:
+            yield from _round(process)
+        except JournalError:
+            process.sim.oracle.facts["a round cut short"] += 1
+        yield from process.stumble(process.sim.dice.uniform(2.0, 10.0))
+
+
+def _round(process: Process) -> Steps[None]:
+    """Make one round of a worker, as ``api/worker.py`` does it."""
+    journal = process.sim.journal
+    for lost in journal.find(CallQuery(states=(State.PROCESSING,), limit=10_000)):
+        if process.sees(lost.owner) is False:
+            yield from transact(process, Adopt(lost.operation_id, dead=lost.epoch))
+    yield from transact(process, AdoptLost(TENANT, 100))
+    for call in (yield from transact(process, TakeUp(TENANT, tuple(TOOLS), 10, 60.0))):
+        tool = TOOLS[call.tool]
+        settled = yield from drive(settle(call, tool.policy, 0.0), Hand(process, tool, None))
+        process.sim.oracle.facts["tended"] += 1
+        if settled.state is State.UNKNOWN:
+            wait = next_look(rules.under(settled, tool.terms), process.sim.clock(), 2.0)
+            yield from transact(process, LayDown(call.operation_id, settled.epoch, wait))
+    yield from carry_on(process)
 
 
 def person(sim: Simulation) -> Steps[None]:

@@ -35,10 +35,18 @@ class Profile:
     probe_time: float = 0.0
     """Seconds that a probe takes at the most, before it looks and after."""
     reconcilers: int = 1
+    tenders: int = 0
+    """Processes that settle what others leave, and nothing else: ``settled worker``."""
     errands: int = 2
     loners: int = 2
     trips: int = 0
     """Runs that are undone when they fail."""
+    guests: int = 0
+    """Agents that join each of them."""
+    colleagues: int = 0
+    """Programs and models that work on one run together."""
+    inner: float = 0.0
+    """How often a group of calls is made in a run of its own, inside of the trip's."""
     missing: float = 0.0
     """How often the process that rolls back does not know the tool that undoes a step."""
     workers: int = 2
@@ -110,6 +118,53 @@ PROFILES = {
             people=1,
             workers=3,
             reconcilers=2,
+        ),
+        Profile("joins", trips=3, guests=2, errands=0, loners=0, crash=0.004, workers=4, jumps=1),
+        Profile(
+            *("colleagues who need leave", "plain"),
+            colleagues=3,
+            errands=0,
+            loners=0,
+            tools=(*APPROVED, "ticket"),
+            people=4,
+            crash=0.004,
+            workers=4,
+            entries=6,
+        ),
+        Profile("colleagues", colleagues=4, errands=0, loners=1, crash=0.01, workers=4, models=0.8, entries=6),
+        Profile(
+            *("colleagues in a storm", "storm"),
+            colleagues=3,
+            errands=0,
+            loners=1,
+            crash=0.005,
+            pause=0.004,
+            journal_faults=0.02,
+            people=1,
+            tools=_NO_CLOCKED,
+            workers=4,
+            models=0.8,
+            entries=6,
+        ),
+        Profile(
+            "children", trips=3, inner=0.5, errands=0, loners=0, crash=0.004, pause=0.002, workers=3, reconcilers=2
+        ),
+        Profile(
+            *("joins in a storm", "storm"),
+            trips=2,
+            guests=2,
+            inner=0.3,
+            errands=0,
+            loners=0,
+            crash=0.004,
+            pause=0.004,
+            journal_faults=0.02,
+            outages=1,
+            spaces=("host", "box"),
+            people=1,
+            workers=4,
+            tenders=2,
+            reconcilers=1,
         ),
     )
 }

@@ -40,12 +40,20 @@ class SagaOracle:
     """Operation id -> when its first attempt had ended on record."""
     known: dict[str, int] = field(default_factory=dict)
     """Operation id -> when it was put on record as done."""
+    inside: dict[str, str] = field(default_factory=dict)
+    """Scope of a run -> the one of the run that its program entered it in."""
+    joined: dict[str, tuple[int, str, int]] = field(default_factory=dict)
+    """Id of a joined agent's ask -> entry of the run that gave its token; its lane's record and entry of that."""
+    until: dict[str, float] = field(default_factory=dict)
+    """Claim of a joined agent -> when its token expires, on the wall clock."""
 
     def run_changed(self, run: RunRecord) -> None:
         """One change of a run is on record."""
         scope = scope_of_run(run.tenant, run.run_id)
         before = self.runs.get(scope)
         self.runs[scope] = run
+        if run.claim in self.until and (before is None or before.claim != run.claim):
+            self._joins(run, self.until[run.claim])
         if before is None or before.state is not run.state:
             self.oracle.note("run", run.run_id, run.state, run.entry, run.reason)
             self.oracle.facts[f"run {run.state}"] += 1
@@ -74,6 +82,36 @@ class SagaOracle:
         run = self.runs.get(call.scope)
         if run is not None and run.state in BARRED:
             self.oracle.object_to(f"I6 {op} ({call.tool}): attempt {no} begins in a run that is {run.state}")
+        outer = self.runs.get(self.inside.get(call.scope, ""))
+        if outer is not None and outer.state in BARRED:
+            self.oracle.object_to(f"I6 {op} ({call.tool}): attempt {no} begins inside of a run that is {outer.state}")
+        if call.claim in self.joined and run is not None:
+            self._begins_in_a_lane(call, event, run)
+
+    def _joins(self, lane: RunRecord, until: float) -> None:
+        """An agent has joined a run: its token must not have expired, nor the run have ended."""
+        self.oracle.facts["joined"] += 1
+        if self.oracle.clock().wall >= until:
+            self.oracle.object_to(f"I6 {lane.run_id}: joined by a token that has expired")
+        host = self.runs.get(scope_of_run(lane.tenant, lane.parent))
+        if host is None or host.state is not RunState.ACTIVE:
+            self.oracle.object_to(f"I6 {lane.run_id}: joined a run that is {host.state if host else None}")
+
+    def _begins_in_a_lane(self, call: Call, event: Event, run: RunRecord) -> None:
+        """A joined agent's call begins: by the entry that let it in, in its lane's last one, while the run goes on."""
+        who = f"I6 {call.operation_id} ({call.tool}) of lane {call.lane}"
+        entry, lane, lane_entry = self.joined[call.claim]
+        if run.state is not RunState.ACTIVE:
+            self.oracle.object_to(f"{who}: begins in a run that has ended, {run.state}")
+        if event is Event.CLAIM and run.entry != entry:
+            self.oracle.object_to(f"{who}: begins by the token of an entry that is over")
+        if event is Event.CLAIM and self.runs[lane].entry != lane_entry:
+            self.oracle.object_to(f"{who}: begins, and its lane is another process's")
+
+    def answered_in_a_lane(self, call: Call, lane: str) -> None:
+        """An agent was told that its call is done: it must be its own."""
+        if call.lane != lane:
+            self.oracle.object_to(f"I6 {call.operation_id} ({call.tool}) of lane {call.lane!r}: answers lane {lane!r}")
 
     def _made_for(self, op: str) -> None:
         step = self.oracle.known.get(op)
@@ -92,6 +130,9 @@ class SagaOracle:
 
         It is of a later group, and was asked for when the other was known to be done; or, each tried once, had ended.
         """
+        if later.lane != earlier.lane:  # what another agent has done comes to it by its arguments, as first recorded
+            done, asked = self.known.get(earlier.operation_id), self.asked.get((later.operation_id, 1), 0)
+            return done is not None and done < asked
         if self._group(later) <= self._group(earlier):
             return False
         first, only = later.operation_id, len(later.attempts) == len(earlier.attempts) == 1
@@ -126,7 +167,12 @@ class SagaOracle:
         for scope, run in self.runs.items():
             if run.state is RunState.ROLLING_BACK:
                 self.oracle.object_to(f"I6 {run.run_id}: its rollback has not come to its end")
-            if run.state is RunState.PARTLY_COMPENSATED and not self._anything_left(journal, scope):
+            outer = self.runs.get(self.inside.get(scope, ""))
+            if outer is not None and outer.state is RunState.COMPENSATED and run.state is not RunState.COMPENSATED:
+                self.oracle.object_to(f"I6 {run.run_id}: is {run.state}, and the run around it is undone")
+            within = [inner for inner, around in self.inside.items() if around == scope]
+            left = any(self._anything_left(journal, each) for each in (scope, *within))
+            if run.state is RunState.PARTLY_COMPENSATED and not left:
                 self.oracle.object_to(f"I6 {run.run_id}: on record as undone in part, and nothing is left of it")
             for call in list(journal.books.calls.values()):
                 if call.scope == scope:

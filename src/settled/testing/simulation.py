@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from settled.errors import JournalError
 from settled.testing.agents import Errand, Loner
 from settled.testing.asking import Place, call, make_ask
+from settled.testing.colleagues import Colleague, Employer
 from settled.testing.loop import Clock, Host, Loop, NeverRests
 from settled.testing.nested import inside
 from settled.testing.oracle import Oracle
-from settled.testing.people import QUERY, now_and_then, person, reconcile
+from settled.testing.people import QUERY, now_and_then, person, reconcile, tender
 from settled.testing.plans import Intent, Words
 from settled.testing.profiles import SHORT_LIVED
 from settled.testing.saga_oracle import is_of_a_run
@@ -54,7 +55,9 @@ class Simulation:
         self.inside = inside
         self._minted = 0
         self.asks_for_leave = any(TOOLS[name].approve for name in profile.tools)
+        self.employer = Employer(self, "office")
         self.errands = [self._errand(i) for i in range(profile.errands)]
+        self.errands += [self._colleague(i) for i in range(profile.colleagues)]
         self.loners = [self._loner(i) for i in range(profile.loners)]
         self.trips = [Trip(self, f"trip{i}") for i in range(profile.trips)]
         for trip in self.trips:
@@ -130,6 +133,12 @@ class Simulation:
             budget=dice.choice(self.profile.budgets),
         )
 
+    def _colleague(self, no: int) -> Colleague:
+        dice, by_model = self.dice, self.dice.random() < self.profile.models
+        variation = dice.choice(self.profile.variations) if by_model else "same"
+        bare = variation != "resume" and dice.random() < 0.15
+        return Colleague(self, f"lane{no}", by_model=by_model, variation=variation, bare=bare, employer=self.employer)
+
     def _loner(self, no: int) -> Loner:
         dice = self.dice
         kind = dice.choice(("business", "business", "step", "random"))
@@ -162,13 +171,19 @@ class Simulation:
         askers: list[Errand | Loner] = [*self.errands, *self.loners]
         for one in askers:
             start(one.supervise(), self.outside, self.dice.uniform(0.0, 5.0))
+        if profile.colleagues:
+            start(self.employer.supervise(), self.outside)
         for trip in self.trips:
             for _ in range(self.dice.choice((1, 1, 2))):  # now and then two workers
                 start(trip.supervise(), self.outside, self.dice.uniform(0.0, 5.0))
+            for guest in trip.guests:
+                start(guest.supervise(), self.outside)
         if self.trips:
             start(operator(self), self.outside)
         for _ in range(profile.people):
             start(person(self), self.outside)
+        for _ in range(profile.tenders):
+            start(tender(self), self.outside)
         for _ in range(profile.reconcilers):
             start(now_and_then(self), self.outside)
         start(self._misfortunes(), self.outside)
@@ -177,6 +192,7 @@ class Simulation:
             self._night()
         except NeverRests:
             self.oracle.object_to("the world did not come to rest")
+        self.loop.close()
 
     def _night(self) -> None:
         """Everybody has gone; what was sent lands; evidence can be had; each open call is asked again."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from settled.core.books import RunRecord, RunState
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, Woke
+from settled.core.lanes import lane_of
 from settled.core.machine import Life
 from settled.core.policy import Limits
 from settled.core.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback, worth_another
@@ -17,6 +18,7 @@ from settled.core.values import replace
 from settled.errors import JournalError
 from settled.testing.asking import Place, call, driven, make_ask
 from settled.testing.driver import Hand, drive, transact
+from settled.testing.guests import Guest, leave
 from settled.testing.loop import Until
 from settled.testing.plans import TENANT, Intent, Words
 from settled.testing.tools import TOOLS, UNDOABLE
@@ -42,6 +44,9 @@ class Trip:
     groups: list[list[Intent]] = field(default_factory=list)
     """What is done side by side, group after group."""
     over: bool = False
+    guests: list[Guest] = field(default_factory=list)
+    children: dict[str, Trip] = field(default_factory=dict)
+    """Runs inside of this one, by their place in its plan."""
 
     def plan(self) -> None:
         """Draw what it means to do."""
@@ -52,7 +57,35 @@ class Trip:
             self.groups.append([Intent(tool, f"{self.run_id}.{no}.{i}", "w") for i, tool in enumerate(tools)])
         for group in self.groups:
             for intent in group:
-                self.sim.oracle.intended[intent.intention] = 1
+                self.sim.oracle.intended[intent.intention] += 1
+        self.guests = [Guest(self.sim, self, f"g{no}") for no in range(self.sim.profile.guests)]
+        for guest in self.guests:
+            guest.plan()
+
+    def inner(self, place: str) -> Trip | None:
+        """Return the run that is entered at a place of the plan, inside of this one; none for a child's own plan."""
+        if "in" in self.run_id or self.sim.profile.inner == 0:
+            return None
+        if place not in self.children:
+            child = Trip(self.sim, f"{self.run_id}in{place}")
+            child.plan_short()
+            self.children[place] = child
+            self.sim.oracle.sagas.inside[scope_of_run(TENANT, child.run_id)] = scope_of_run(TENANT, self.run_id)
+        return self.children[place]
+
+    def plan_short(self) -> None:
+        """Draw a small plan."""
+        dice = self.sim.dice
+        for no in range(dice.randrange(1, 3)):
+            intent = Intent(TOOLS[dice.choice(UNDOABLE)], f"{self.run_id}.{no}.0", "w")
+            self.groups.append([intent])
+            self.sim.oracle.intended[intent.intention] += 1
+
+    def visit(self, process: Process, outer: str, entry: int) -> Steps[bool]:
+        """Be entered inside of another run; return whether all was done."""
+        self.over = False
+        yield from self._entry(process, outer, entry)
+        return self.over
 
     def supervise(self) -> Steps[None]:
         """Start entry after entry until it is done, or undone."""
@@ -66,10 +99,10 @@ class Trip:
                 return
             yield sim.dice.uniform(0.1, 2 * sim.profile.lease)
 
-    def _entry(self, process: Process) -> Steps[None]:
+    def _entry(self, process: Process, outer: str = "", outer_entry: int = 0) -> Steps[None]:
         claim = self.sim.mint("entry")
         try:
-            entry = yield from self._enter(process, claim)
+            entry = yield from self._enter(process, claim, outer, outer_entry)
             if entry is not None:
                 process.runs[claim] = self.run_id
                 yield from self._work(process, entry)
@@ -78,9 +111,16 @@ class Trip:
         finally:
             process.runs.pop(claim, None)
 
-    def _enter(self, process: Process, claim: str) -> Steps[Entry | None]:
+    def _enter(self, process: Process, claim: str, outer: str, outer_entry: int) -> Steps[Entry | None]:
         enter = EnterRun(
-            self.run_id, TENANT, None, (), claim, process.owner, self.sim.profile.lease, on_error="compensate"
+            self.run_id,
+            TENANT,
+            claim=claim,
+            owner=process.owner,
+            lease=self.sim.profile.lease,
+            on_error="compensate",
+            parent=outer,
+            parent_entry=outer_entry,
         )
         while True:
             reply = yield from transact(process, enter)
@@ -100,8 +140,13 @@ class Trip:
     def _work(self, process: Process, entry: Entry) -> Steps[None]:
         dice = self.sim.dice
         place = Place(scope_of_run(TENANT, self.run_id), self.run_id, entry, entry.no)
+        for guest in self.guests:
+            guest.hear(entry.no)
         fails_at = dice.randrange(len(self.groups) + 1) if dice.random() < 0.6 else -1
         for no, group in enumerate(self.groups):
+            inner = self.inner(str(no)) if self.sim.profile.inner and dice.random() < self.sim.profile.inner else None
+            if inner is not None and not (yield from inner.visit(process, self.run_id, entry.no)):
+                self.sim.oracle.facts["a child was not done"] += 1
             if no == fails_at or not (yield from self._group(process, place, group)):
                 yield from self._undo(process, entry.no)
                 return
@@ -109,7 +154,8 @@ class Trip:
         if fails_at == len(self.groups):
             yield from self._undo(process, entry.no)
             return
-        yield from transact(process, LeaveRun(self.run_id, TENANT, entry.no, RunState.COMPLETED))
+        completed = LeaveRun(self.run_id, TENANT, entry.no, RunState.COMPLETED)
+        yield from leave(process, completed) if self.guests else transact(process, completed)
         self.over = True
 
     def _group(self, process: Process, place: Place, group: list[Intent]) -> Steps[bool]:
@@ -165,10 +211,14 @@ def operator(sim: Simulation) -> Steps[None]:
     """Now and then a person has a run undone that was completed, or kept."""
     while True:
         yield sim.dice.uniform(60.0, 200.0)
-        runs = [run for run in sim.journal.runs(1000) if run.state not in BARRED and run.owner is None]
+        runs = [run for run in sim.journal.runs(1000) if _is_finished(run)]
         if runs and not sim.journal.is_down:
             process = sim.some_process()
             sim.loop.start(_by_hand(process, sim.dice.choice(runs)), process)
+
+
+def _is_finished(run: RunRecord) -> bool:
+    return run.state not in BARRED and run.owner is None and not lane_of(run)
 
 
 def _by_hand(process: Process, run: RunRecord) -> Steps[None]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from settled.core.lanes import lane_id
 from settled.core.match import HARMLESS
 from settled.core.model import KeyKind
 from settled.core.notes import PAUSED
@@ -93,6 +94,8 @@ def _note_ask(ask: Ask, hints: Hints) -> None:
         (hints.random_keys if ask.kind is KeyKind.RANDOM else hints.keys)[ask.key] = None
     if ask.run_id:
         _note_run(ask.tenant, ask.run_id, hints)
+    if ask.lane_entry:
+        _note_run(ask.tenant, lane_id(ask.run_id, ask.lane), hints)
     if ask.scope:
         _note_scope(ask, ask.scope, hints)
     elif ask.kind is KeyKind.RANDOM and ask.while_unknown not in ("allow", "any") and ask.terms.effect not in HARMLESS:
@@ -108,7 +111,7 @@ def _note_run(tenant: str, run_id: str, hints: Hints) -> None:
 def _note_scope(ask: Ask, scope: str, hints: Hints) -> None:
     hints.scopes.add(scope)
     if ask.step:
-        hints.look_ups[BY_STEP, (scope, ask.step)] = None
+        hints.look_ups[BY_STEP, (ask.step_scope, ask.step)] = None
     earlier = ask.entry.earlier if ask.entry else ()
     if earlier:
         hints.look_ups[ALIKE, (scope, ask.tool, ask.lane, ask.identity, earlier[0], earlier[-1])] = None

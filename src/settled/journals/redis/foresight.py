@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from settled.core.claim import Claim
+from settled.core.lanes import lane_id
 from settled.core.model import KeyKind
 from settled.core.notes import PAUSED
 from settled.core.progress import Close, End, Renew
@@ -79,8 +80,10 @@ def _note_ask(ask: Ask, hints: Hints) -> None:
         hints.fields[key_row(ask.key)] = None
     if ask.run_id:
         hints.fields[name("run", ask.tenant, ask.run_id)] = None
+    if ask.lane_entry:
+        hints.fields[name("run", ask.tenant, lane_id(ask.run_id, ask.lane))] = None
     if ask.step:
-        hints.fields[name("step", ask.scope, ask.step)] = None
+        hints.fields[name("step", ask.step_scope, ask.step)] = None
     if ask.kind is KeyKind.SCOPED:
         hints.prefixes[prefix("alike", ask.scope, ask.lane, ask.tool, ask.identity)] = None
         if entry is not None and entry.earlier and ask.by_model:

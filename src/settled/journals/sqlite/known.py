@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from settled.core.books import RunRecord
     from settled.core.call import Call
 
-MOST_CALLS: Final = 2048
+MOST_CALLS: Final = 8192
 """Calls that are known at the most: with more, all is forgotten."""
-LONGEST_SCOPE: Final = 512
+MOST_BYTES: Final = 2**25
+"""Of their arguments and results, alike."""
+LONGEST_SCOPE: Final = 2048
 """Calls of a run at the most for which it is known as a whole."""
 _LARGE: Final = 16_384
 """Bytes of arguments and result from which on a call is read from the file instead."""
@@ -59,9 +61,10 @@ class Shelf:
 class Known:
     """Calls, scopes and runs, as they stand in the file."""
 
-    __slots__ = ("calls", "paused", "runs", "shelves")
+    __slots__ = ("bytes", "calls", "paused", "runs", "shelves")
 
     def __init__(self) -> None:
+        self.bytes = 0
         self.calls: dict[str, Call] = {}
         self.shelves: dict[str, Shelf | None] = {}
         """By scope; ``None``: one that is too long, or whose calls are too large, to be known as a whole."""
@@ -71,6 +74,7 @@ class Known:
 
     def clear(self) -> None:
         """Know nothing any more."""
+        self.bytes = 0
         self.calls.clear()
         self.shelves.clear()
         self.runs.clear()
@@ -83,15 +87,16 @@ class Known:
 
     def keep(self, call: Call) -> None:
         """This is how a call stands now."""
-        if len(self.calls) >= MOST_CALLS:
+        if len(self.calls) >= MOST_CALLS or self.bytes >= MOST_BYTES:
             self.clear()
         shelf = self.shelves.get(call.scope)
-        if len(call.arguments) + len(call.result or b"") > _LARGE:
-            self.calls.pop(call.operation_id, None)
+        self._let_go(call)
+        if _bytes(call) > _LARGE:
             if shelf is not None:
                 self.shelves[call.scope] = None
             return
         self.calls[call.operation_id] = call
+        self.bytes += _bytes(call)
         if shelf is not None:
             shelf.put(call)
             if len(shelf) > LONGEST_SCOPE:
@@ -99,17 +104,27 @@ class Known:
 
     def drop(self, call: Call) -> None:
         """A call is no longer there."""
-        self.calls.pop(call.operation_id, None)
+        self._let_go(call)
         self.shelves.pop(call.scope, None)
+
+    def _let_go(self, call: Call) -> None:
+        known = self.calls.pop(call.operation_id, None)
+        self.bytes -= 0 if known is None else _bytes(known)
 
     def learn(self, scope: str, calls: Sequence[Call]) -> None:
         """These are all the calls of a scope, in order of creation; or more than may be known."""
-        if len(self.calls) + len(calls) > MOST_CALLS:
+        size = sum(map(_bytes, calls))
+        if len(self.calls) + len(calls) > MOST_CALLS or self.bytes + size > MOST_BYTES:
             self.clear()
-        self.shelves[scope] = Shelf() if len(calls) <= LONGEST_SCOPE else None
-        for call in calls if len(calls) <= LONGEST_SCOPE else ():
+        whole = len(calls) <= LONGEST_SCOPE and size < MOST_BYTES
+        self.shelves[scope] = Shelf() if whole else None
+        for call in calls if whole else ():
             self.keep(call)
 
     def those(self, operation_ids: Iterable[str]) -> list[Call]:
         """Return calls that are known."""
         return [self.calls[operation_id] for operation_id in operation_ids]
+
+
+def _bytes(call: Call) -> int:
+    return len(call.arguments) + len(call.result or b"")

@@ -33,8 +33,9 @@ class Fused:
     @property
     def name(self) -> str:
         """The transition's own name; for an errand of the journal, its function's."""
-        errand = getattr(self.transition, "run", None)
-        qualified: str = getattr(errand, "__qualname__", type(self.transition).__name__)
+        inner = getattr(self.transition, "transition", self.transition)  # a person's decision, under a claim
+        errand = getattr(inner, "run", None)
+        qualified: str = getattr(errand, "__qualname__", type(inner).__name__)
         return qualified.removesuffix(".<locals>.<lambda>").rpartition(".")[2]
 
     def apply(self, books: Books, now: Moment) -> Any:

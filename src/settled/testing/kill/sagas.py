@@ -60,6 +60,8 @@ def _arguments(call: settled.Call, _: object) -> dict[str, str]:
 def _tool(service: Service, name: str) -> Any:
     def act(order: str, trouble: str = "", memo: str = "") -> str:
         del memo
+        for seconds in service.pauses(trouble) if trouble == "stuck" else ():
+            time.sleep(seconds)
         return service.act(name, order, trouble if settled.current_call().attempt == 1 else "")
 
     return act
@@ -68,7 +70,8 @@ def _tool(service: Service, name: str) -> Any:
 def _async_tool(service: Service, name: str) -> Any:
     async def act(order: str, trouble: str = "", memo: str = "") -> str:
         del memo
-        await asyncio.sleep(0)
+        for seconds in service.pauses(trouble) if trouble == "stuck" else (0.0,):
+            await asyncio.sleep(seconds)
         return service.act(name, order, trouble if settled.current_call().attempt == 1 else "")
 
     return act

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from settled.errors import DeclarationError, RunError
 from settled.journals.prune import prune
 from settled.journals.sqlite import SqliteJournal
-from settled.testing.kill import sagas
+from settled.testing.kill import joins, sagas
 from settled.testing.kill.forks import forking
 from settled.testing.kill.ledger import append
 from settled.testing.kill.service import MOST_PATIENCE, Action
@@ -36,6 +36,8 @@ class Script:
     in_run: bool = False
     saga: bool = False
     """The run is undone when it fails."""
+    guest: bool = False
+    """The run is another process's, which it joins."""
 
 
 def one_by_one(stage: Stage, actions: tuple[Action, ...]) -> Flow:
@@ -175,6 +177,11 @@ SCRIPTS = {
     "settle": Script(CRASHED, settling, in_run=True),
     "saga": Script(TRIP, sagas.failing, in_run=True, saga=True),
     "doubtful saga": Script(DOUBTFUL_TRIP, sagas.failing, in_run=True, saga=True),
+    "host": Script((TRIP[0], TRIP[3]), joins.hosting, in_run=True, saga=True),
+    "guest": Script(TRIP[1:3], joins.visiting, in_run=True, saga=True, guest=True),
+    "stuck guest": Script(
+        (Action("rent", "tent", "stuck"), TRIP[2]), joins.visiting, in_run=True, saga=True, guest=True
+    ),
     "undoing": Script(TRIP, sagas.undoing, in_run=True, saga=True),
 }
 

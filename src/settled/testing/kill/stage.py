@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import settled
 from settled import host
 from settled.core.values import replace
-from settled.testing.kill import sagas
+from settled.testing.kill import joins, sagas
 from settled.testing.kill.fuse import Fuse
 from settled.testing.kill.journal import fused
 from settled.testing.kill.ledger import Ledger, append
@@ -43,10 +43,11 @@ class Stage:
 
     def __init__(self, plan: Plan, script: Script, fuse: Fuse | None = None) -> None:
         self.plan, self.fuse, self.in_run, self.saga = plan, fuse or Fuse(), script.in_run, script.saga
+        self.guest = script.guest
         self.ledger = Ledger(plan.home / "ledger")
         self.service = Service(self.ledger, plan.home, self.fuse)
         self.journal = fused(plan, self.fuse, self._clock)
-        self.guard = settled.Guard(self.journal, lease=plan.lease)
+        self.guard = settled.Guard(self.journal, lease=plan.lease, token_key=joins.KEY)
         if script.saga:
             sagas.declare(self.guard, self.service, is_async=plan.is_async)
         else:
@@ -60,6 +61,8 @@ class Stage:
 
         Whoever starts a script again knows that its process is dead; who goes on with a saga must see it, or wait.
         """
+        if self.guest:
+            return self.guard.join(joins.token_file(self.plan.home).read_text(), wait=self.plan.wait)
         if self.saga:
             return self.guard.run(RUN, on_error="compensate", wait=self.plan.wait, undo_within=2.0)
         return self.guard.run(RUN, take_over=True) if self.in_run else nullcontext()

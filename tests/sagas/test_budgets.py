@@ -1,0 +1,118 @@
+"""What a run allows besides retries: model tokens, and a breaker over all of its tools."""
+
+import asyncio
+
+import pytest
+
+import settled
+
+AT_ONCE = settled.Backoff(base=0.001, cap=0.002)
+
+
+def length(tool, arguments):
+    return len(arguments["prompt"]) if "prompt" in arguments else 0
+
+
+def models(guard, sent, **options):
+    @guard.tool(effect="read")
+    def small(prompt: str) -> str:
+        sent.append(("small", prompt))
+        return "short"
+
+    @guard.tool(effect="read", breaker=None, retry=AT_ONCE, **options)
+    def model(prompt: str) -> str:
+        sent.append(("model", prompt))
+        raise ConnectionResetError("overloaded")
+
+    return model
+
+
+def test_a_retry_that_would_overrun_the_token_window_is_not_made(desk):
+    guard, sent = desk.open(), []
+    model = models(guard, sent)
+    with guard.run("r", tokens=settled.TokenWindow(25, count=length)):
+        first, second = model.call("0123456789"), model.call("abcdefghij")
+    assert (first.status, first.reason, first.attempts) == ("not_done", "token_window", 2)
+    assert (second.reason, second.attempts) == ("token_window", 1)  # a first attempt is always made
+    assert len(sent) == 3
+
+
+def test_the_fallback_is_called_instead(desk):
+    guard, sent = desk.open(), []
+    model = models(guard, sent, fallback="small")
+    with guard.run("r", tokens=settled.TokenWindow(15, count=length)):
+        assert model("0123456789") == "short"
+    assert [name for name, _ in sent] == ["model", "small"]
+
+
+def test_what_asks_no_model_costs_no_tokens(desk):
+    guard, tries = desk.open(), []
+
+    @guard.tool(effect="idempotent", retry=AT_ONCE)
+    def put(what: str) -> str:
+        tries.append(what)
+        if len(tries) < 3:
+            raise ConnectionResetError("away")
+        return what
+
+    with guard.run("r", tokens=settled.TokenWindow(0, count=length)):
+        assert put("x") == "x"
+
+
+def test_each_entry_has_the_whole_window(desk):
+    guard, sent, window = desk.open(), [], settled.TokenWindow(25, count=length)
+    model = models(guard, sent)
+    for _ in range(2):
+        with guard.run("r", tokens=window):
+            assert model.call("0123456789").attempts in (2, 4)
+    assert len(sent) == 4
+
+
+def test_a_count_that_fails_is_told(desk):
+    guard = desk.open()
+    with (
+        guard.run("r", tokens=settled.TokenWindow(5, count=lambda tool, arguments: 1 / 0)),
+        pytest.raises(settled.DeclarationError, match="ZeroDivisionError"),
+    ):
+        guard.tools["note"]("x")
+    with (
+        guard.run("r", tokens=settled.TokenWindow(5, count=lambda tool, arguments: -1)),
+        pytest.raises(settled.DeclarationError, match="count"),
+    ):
+        guard.tools["note"]("x")
+
+
+async def test_side_by_side_nothing_is_granted_twice(desk):
+    guard, sent = desk.open(), []
+
+    @guard.tool(effect="read", breaker=None, retry=AT_ONCE)
+    async def model(prompt: str) -> str:
+        sent.append(prompt)
+        await asyncio.sleep(0)
+        raise ConnectionResetError("overloaded")
+
+    async with guard.run("r", tokens=settled.TokenWindow(60, count=length)) as run:
+        results = await run.gather(*(model.bind(f"{n:010d}") for n in range(4)))
+    assert len(sent) == 6  # four first attempts, and two of eight retries
+    assert {result.reason for result in results} == {"token_window"}
+
+
+def test_a_runs_breaker_is_over_all_of_its_tools(desk):
+    guard, tried = desk.open(), []
+
+    def failing(name):
+        def fail(what: str) -> str:
+            tried.append((name, what))
+            raise ConnectionRefusedError("the network is down")
+
+        return guard.tool(name=name, effect="write", attempts=1, breaker=None)(fail)
+
+    tools = [failing(name) for name in ("a", "b", "c")]
+    with guard.run("r", breaker=settled.BreakerPolicy()):
+        results = [tool.call(str(n)) for n in range(10) for tool in tools]
+    assert results[-1].reason == "breaker_open"
+    assert len(tried) < 30
+    made = len(tried)
+    with guard.run("another"):
+        assert tools[0].call("x").reason != "breaker_open"
+    assert len(tried) == made + 1
