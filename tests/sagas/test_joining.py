@@ -611,3 +611,14 @@ def test_nothing_of_a_joined_run_is_left_open(guard):
     with guard.run("trip") as run, guard.join(run.token(lane="a")):
         guard.tools["book"]("hotel")
     assert guard.journal.find(CallQuery(states=[State.PROCESSING, State.UNKNOWN])) == []
+
+
+def test_an_agent_that_joins_again_is_not_answered_by_its_hosts_call(guard, desk):
+    with guard.run("trip") as run:
+        guard.tools["book"]("flight")
+        token = run.token(lane="a")
+        with guard.join(token):
+            guard.tools["note"]("x")
+        with guard.join(token):
+            assert guard.tools["book"].call("flight").replayed is False
+    assert desk.books == [("book", "flight"), ("note", "x"), ("book", "flight")]
