@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LEAST = 0.95
 """Share of the trips that are wholly done or wholly undone."""
+ENOUGH = 1000
+"""Trips from which on that share means something."""
 _SHOWN = 10
 
 
@@ -46,7 +48,7 @@ class Played:
     @property
     def fine(self) -> bool:
         """Whether all holds that must hold."""
-        return not self.findings.wrong and self.whole >= LEAST
+        return not self.findings.wrong and (len(self.evidence.trips) < ENOUGH or self.whole >= LEAST)
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures as plain data."""
