@@ -4,6 +4,7 @@ from settled import partial
 from settled.api.bound import BoundCall, PendingCall
 from settled.api.giving_way import Skip
 from settled.api.guard import Guard
+from settled.api.models import ModelOptions
 from settled.api.options import ToolOptions, tool_options
 from settled.api.result import Result
 from settled.api.run import Run
@@ -68,6 +69,7 @@ __all__ = [
     "Inconclusive",
     "InvalidArguments",
     "JournalError",
+    "ModelOptions",
     "NotExecuted",
     "NotHappened",
     "PartlyDone",

@@ -73,9 +73,9 @@ def place_of(guard: Guard) -> Place:
 
 def needs_record(bound: BoundCall[Any], place: Place) -> bool:
     """Whether a call is put on record: all but reads outside of runs are, and those for which something asks for it."""
-    options = bound.options
-    if not bound.tool.checked.may_stay_unrecorded or (place is not NOWHERE and place.scope):
-        return True
+    options, checked = bound.options, bound.tool.checked
+    if not checked.may_stay_unrecorded or (place is not NOWHERE and place.scope):
+        return not checked.is_model
     return options is not ORDINARY and (options.key is not None or bool(options.step))
 
 

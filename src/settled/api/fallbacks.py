@@ -89,7 +89,8 @@ def _give_way(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Generat
 
 
 def _tool(guard: Guard, tool: Tool[Any, Any], step: Any) -> Tool[Any, Any]:
-    found = guard.tools.get(step if isinstance(step, str) else step.name)
+    name = step if isinstance(step, str) else step.name
+    found = guard.tools.get(name) or guard.models.get(name)
     if found is None:
         raise DeclarationError(f"{tool.name} falls back on {step!r}, which this guard has not: guard.add it")
     check_arguments(tool, found)

@@ -19,6 +19,7 @@ from settled.api.drafted import take_in
 from settled.api.entering import Saga
 from settled.api.joining import Joined, grant_of, token_keys
 from settled.api.ledgers import acompare_all
+from settled.api.models import declare_model
 from settled.api.opening import opened, refusal
 from settled.api.pausing import Pauses, pause
 from settled.api.receiving import sorted_out
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from settled.api.care import Reconciled
+    from settled.api.models import ModelOptions
     from settled.api.options import ToolOptions
     from settled.api.tool import AsyncTool, Declare
     from settled.core.ask import Ask
@@ -133,6 +135,7 @@ class Guard:
             self._deliver_alerts,
         ]
         self.tools: dict[str, Tool[Any, Any]] = {}
+        self.models: dict[str, Tool[Any, Any]] = {}
         self.told_open = Recent(MOST_REMEMBERED)
         self.conversations = Conversations(self)
         self._session = RunBudget(retries, scope="session") if retries else None
@@ -170,7 +173,7 @@ class Guard:
             raise DeclarationError(f"{tool!r} is no tool: declare it with @settled.tool(effect=…)")
         if tool.guard is not None and tool.guard is not self:
             raise DeclarationError(f"{tool.name} belongs to another guard")
-        if self.tools.get(tool.name, tool) is not tool:
+        if self.tools.get(tool.name, tool) is not tool or tool.name in self.models:
             raise DeclarationError(f"there is another tool {tool.name!r}: give one of them name=…")
         secret_result = any(path.partition(".")[0] == "result" for path in tool.checked.options.redact)
         if secret_result and not self.vault.encrypts:
@@ -188,6 +191,33 @@ class Guard:
         pair_up(self, tool)
         take_in(self, tool)
         return tool
+
+    @overload
+    def model(  # type: ignore[overload-overlap]  # a coroutine function is the narrower case
+        self, function: Callable[P, Coroutine[Any, Any, T]], /
+    ) -> AsyncTool[P, T]: ...
+    @overload
+    def model(self, function: Callable[P, T], /) -> SyncTool[P, T]: ...
+    @overload
+    def model(self, /, **options: Unpack[ModelOptions]) -> Declare: ...
+    def model(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Wrap a function that asks a model: ``@guard.model(fallback=smaller)`` on ``def`` or ``async def``.
+
+        Its calls are repeated, turned away and given up as those of a tool that reads; they are never put on record,
+        no model can dispatch them, and their retries count in no budget of tools or runs. What the model refuses for
+        good, as a context that is too long for it, is not repeated: the fallback is asked.
+
+        The options and what they mean: ``help(settled.ModelOptions)``. Raises ``DeclarationError``.
+        """
+
+        def make(function: Callable[..., Any]) -> Any:
+            model, pools = declare_model(function, dict(options))
+            if model.name in self.tools.keys() | self.models.keys():
+                raise DeclarationError(f"there is another {model.name!r} under this guard: give one of them name=…")
+            model.guard, self.models[model.name], self._pools[model.name] = self, model, pools
+            return model
+
+        return make if function is None else make(function)
 
     def pools_of(self, tool: Tool[Any, Any]) -> Pools:
         """Return the retry pools of this process that a call of ``tool`` draws on."""

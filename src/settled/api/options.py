@@ -270,6 +270,8 @@ class Checked:
         recorded = options.record or options.key is not None or options.approve or self.batch
         self.may_stay_unrecorded = self.effect is Effect.READ and not recorded
         """Its calls need no record where nothing about the single call asks for one."""
+        self.is_model = False
+        """Its calls are never put on record: what a model was asked is large, and its answer is no effect."""
 
     def _refuse(self, what: str) -> DeclarationError:
         return DeclarationError(f"{self.name}: {what}")

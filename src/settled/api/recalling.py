@@ -53,10 +53,11 @@ def _that_may_answer(guard: Guard, run: Run, bound: BoundCall[Any]) -> Recollect
 
     In a forked child nothing: the run is its parent's, and the lock may be held by a thread that is not here.
     """
-    found, declared = run.recollection, bound.tool.checked.options
+    found, checked = run.recollection, bound.tool.checked
+    declared = checked.options
     if found is None or found.pid != os.getpid() or run.guard is not guard or bound.options is not ORDINARY:
         return None
-    if declared.key is not None or declared.approve is not None or lent.get() is not None:
+    if declared.key is not None or declared.approve is not None or checked.is_model or lent.get() is not None:
         return None
     return found if place_of(guard).inside is None else None
 
