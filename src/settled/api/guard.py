@@ -8,64 +8,52 @@ import threading
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
-from settled.api import care, deciding, drafting, fallbacks, making, recalling, rewinding
+from settled.api import drafting, fallbacks, making, recalling
 from settled.api.alerting import Postman
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
-from settled.api.drafted import take_in
+from settled.api.declaring import Declaring
 from settled.api.entering import Saga
 from settled.api.joining import Joined, grant_of, token_keys
-from settled.api.ledgers import acompare_all
-from settled.api.models import declare_model
-from settled.api.opening import opened, refusal
-from settled.api.pausing import Pauses, pause
+from settled.api.opening import opened
+from settled.api.operating import Operating
+from settled.api.pausing import Pauses
 from settled.api.receiving import sorted_out
 from settled.api.recent import Recent
 from settled.api.result import Result
 from settled.api.run import Run, current_run, in_loop
 from settled.api.runs_here import RunsHere
 from settled.api.schema import numbers
-from settled.api.tool import SyncTool, Tool, by_model, declare
-from settled.api.undoing import pair_up
+from settled.api.tool import Tool, by_model
 from settled.api.vault import Vault
 from settled.core.breaker import Breaker
 from settled.core.budget import Pool, Pools, RetryBudget, RunBudget, TokenWindow
 from settled.core.invalid import InvalidStreak
-from settled.core.model import Effect
 from settled.core.strict_json import InvalidJson, parse_object
-from settled.core.values import replace
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
 from settled.drivers.sharing import Sharing
 from settled.errors import DeclarationError, JournalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
-    from typing import Unpack
+    from collections.abc import Iterable, Sequence
 
-    from settled.api.care import Reconciled
-    from settled.api.models import ModelOptions
-    from settled.api.options import ToolOptions
-    from settled.api.tool import AsyncTool, Declare
     from settled.core.ask import Ask
-    from settled.core.settling import Verdict
     from settled.core.threshold import BreakerPolicy
     from settled.ports import Journal, Receiver, Sink
     from settled.tokens import RunToken
 
-P = ParamSpec("P")
 T = TypeVar("T")
-AnyTool = TypeVar("AnyTool", bound=Tool[Any, Any])
 MOST_REMEMBERED = 10_000
 """Calls outside of runs that were told as open, of which this process remembers that."""
 Given = str | bytes | Mapping[str, Any]
 """Arguments from a model: JSON text, or a mapping."""
 
 
-class Guard:
+class Guard(Declaring, Operating):
     """Guards tools: every call of theirs ends settled. A sync and an async context manager.
 
     Args:
@@ -145,92 +133,6 @@ class Guard:
         _guards.add(self)
         with suppress(JournalError, OSError):  # the keeper tries again
             self.floor.bring()
-
-    # --- tools -----------------------------------------------------------------------------
-
-    @overload
-    def tool(  # type: ignore[overload-overlap]  # a coroutine function is the narrower case
-        self, function: Callable[P, Coroutine[Any, Any, T]], /
-    ) -> AsyncTool[P, T]: ...
-    @overload
-    def tool(self, function: Callable[P, T], /) -> SyncTool[P, T]: ...
-    @overload
-    def tool(self, /, **options: Unpack[ToolOptions]) -> Declare: ...
-    def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-        """Declare a tool: ``@guard.tool(effect="write", …)`` on ``def`` or ``async def``.
-
-        The options and what they mean: ``help(settled.ToolOptions)``. Raises ``DeclarationError``.
-        """
-
-        def make(function: Callable[..., Any]) -> Any:
-            return self.add(declare(function, options))
-
-        return make if function is None else make(function)
-
-    def add(self, tool: AnyTool) -> AnyTool:
-        """Take in a tool that was declared elsewhere with ``settled.tool``. Raises ``DeclarationError``."""
-        if not isinstance(tool, Tool):
-            raise DeclarationError(f"{tool!r} is no tool: declare it with @settled.tool(effect=…)")
-        if tool.guard is not None and tool.guard is not self:
-            raise DeclarationError(f"{tool.name} belongs to another guard")
-        if self.tools.get(tool.name, tool) is not tool or tool.name in self.models:
-            raise DeclarationError(f"there is another tool {tool.name!r}: give one of them name=…")
-        secret_result = any(path.partition(".")[0] == "result" for path in tool.checked.options.redact)
-        if secret_result and not self.vault.encrypts:
-            raise DeclarationError(f"{tool.name}: a redacted result needs Guard(encryption_key=…), to be kept at all")
-        if tool.checked.effect is Effect.TRANSACTIONAL and not hasattr(self.journal, "together"):
-            raise DeclarationError(
-                f"{tool.name}: a transactional tool has its rows in the journal's own database, and the journal "
-                f"{self.journal.url} has none for them: use one in SQLite or PostgreSQL"
-            )
-        why = refusal(self.journal, "compensate" if tool.drafted else tool.checked.policy.terms.effect)
-        if why:
-            raise DeclarationError(f"{tool.name}: {why}")
-        tool.guard = self
-        self.tools[tool.name] = tool
-        pair_up(self, tool)
-        take_in(self, tool)
-        return tool
-
-    @overload
-    def model(  # type: ignore[overload-overlap]  # a coroutine function is the narrower case
-        self, function: Callable[P, Coroutine[Any, Any, T]], /
-    ) -> AsyncTool[P, T]: ...
-    @overload
-    def model(self, function: Callable[P, T], /) -> SyncTool[P, T]: ...
-    @overload
-    def model(self, /, **options: Unpack[ModelOptions]) -> Declare: ...
-    def model(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-        """Wrap a function that asks a model: ``@guard.model(fallback=smaller)`` on ``def`` or ``async def``.
-
-        Its calls are repeated, turned away and given up as those of a tool that reads; they are never put on record,
-        no model can dispatch them, and their retries count in no budget of tools or runs. What the model refuses for
-        good, as a context that is too long for it, is not repeated: the fallback is asked.
-
-        The options and what they mean: ``help(settled.ModelOptions)``. Raises ``DeclarationError``.
-        """
-
-        def make(function: Callable[..., Any]) -> Any:
-            model, pools = declare_model(function, dict(options))
-            if model.name in self.tools.keys() | self.models.keys():
-                raise DeclarationError(f"there is another {model.name!r} under this guard: give one of them name=…")
-            model.guard, self.models[model.name], self._pools[model.name] = self, model, pools
-            return model
-
-        return make if function is None else make(function)
-
-    def pools_of(self, tool: Tool[Any, Any]) -> Pools:
-        """Return the retry pools of this process that a call of ``tool`` draws on."""
-        found = self._pools.get(tool.name)
-        if found is None:
-            with self._lock:
-                found = self._pools.setdefault(tool.name, Pools(process=Pool(), session=self._session))
-        return found
-
-    def streak_of(self) -> InvalidStreak:
-        """Return the count of invalid calls of the run at work, or of the guard."""
-        run = current_run.get()
-        return self._streak if run is None or run.guard is not self else run.streak
 
     # --- calls -----------------------------------------------------------------------------
 
@@ -404,128 +306,18 @@ class Guard:
         """
         return Joined(self, grant_of(self, token, lane), answered=answered, wait=wait, take_over=take_over)
 
-    # --- settling --------------------------------------------------------------------------
-
-    def reconcile(
-        self,
-        *,
-        limit: int = 1000,
-        progress: care.Progress | None = None,
-        ledger: bool = False,
-        since: float | None = None,
-    ) -> Reconciled:
-        """Settle what can be settled: orphans, unknown calls with a probe, spilled evidence. Makes no attempt.
-
-        ``ledger``: then compare the journal with the tools' own lists of their effects, ``since`` seconds back (a
-        day); given, it also says that calls have been on record here for so long.
-        """
-        if ledger and in_loop():
-            raise DeclarationError("a ledger may be async: await guard.areconcile(ledger=True)")
-        self.floor.bring()
-        done = care.reconcile(self, limit, progress)
-        return replace(done, ledgers=asyncio.run(acompare_all(self, since))) if ledger else done
-
-    async def areconcile(
-        self,
-        *,
-        limit: int = 1000,
-        progress: care.Progress | None = None,
-        ledger: bool = False,
-        since: float | None = None,
-    ) -> Reconciled:
-        """Like ``reconcile``, from async code; ``progress`` is told how many of how many calls were looked at."""
-        await asyncio.to_thread(self.floor.bring)
-        done = await care.areconcile(self, limit, progress)
-        return replace(done, ledgers=await acompare_all(self, since)) if ledger else done
-
-    def resolve(
-        self,
-        operation_id: str,
-        verdict: Verdict,
-        *,
-        by: str,
-        reason: str,
-        result: object = care.NOT_GIVEN,
-        then: Literal["rerun", "fail"] = "fail",
-        force: bool = False,
-    ) -> Result[Any]:
-        """Take a person's verdict on an unknown call; return how the call stands then.
-
-        ``result``: what a call that happened returned, if it is known; ``None`` counts as known. ``then``: what
-        follows from ``did_not_happen``. ``force``: also where it could still take effect, or nothing can
-        prove that it cannot; such a verdict is marked as asserted. Raises ``DeclarationError`` if it cannot be taken.
-        """
-        return care.resolve(self, operation_id, verdict, by=by, reason=reason, result=result, then=then, force=force)
-
-    def approve(self, operation_id: str, *, by: str, reason: str = "") -> Result[Any]:
-        """Give a person's leave for one call that waits for it; return how it stands then.
-
-        Whoever waits for the call goes on; else it is made when its program asks again. Raises ``DeclarationError``
-        if the leave cannot be given: the call waits for none, nobody decided in time, or ``by`` has agreed already.
-        """
-        return deciding.decide(self, operation_id, give=True, by=by, reason=reason)
-
-    def refuse(self, operation_id: str, *, by: str, reason: str) -> Result[Any]:
-        """Refuse a call that waits for leave: it is never made. Raises ``DeclarationError``."""
-        return deciding.decide(self, operation_id, give=False, by=by, reason=reason)
-
-    def rewind(
-        self,
-        run_id: str,
-        *,
-        from_call: str,
-        by: str,
-        reason: str,
-        effects: rewinding.Effects = "refuse",
-        dry_run: bool = False,
-    ) -> rewinding.Rewound:
-        """Set aside the calls of a run from one on: its next entry makes them anew, with whatever arguments.
-
-        ``from_call``: the operation id of the first of them. ``effects``: what becomes of what they did: ``"refuse"``
-        the rewind if there is any, ``"undo"`` it first, the last begun first, or ``"keep"`` it besides what is made
-        anew. Raises ``DeclarationError`` where it cannot be done; nothing is set aside then.
-        """
-        found: rewinding.Rewound = fallbacks.drive(
-            self,
-            rewinding.rewind(
-                self, run_id, from_call, by=by, reason=reason, effects=effects, dry_run=dry_run, tenant=self.tenant
-            ),
-        )
+    def pools_of(self, tool: Tool[Any, Any]) -> Pools:
+        """Return the retry pools of this process that a call of ``tool`` draws on."""
+        found = self._pools.get(tool.name)
+        if found is None:
+            with self._lock:
+                found = self._pools.setdefault(tool.name, Pools(process=Pool(), session=self._session))
         return found
 
-    async def arewind(
-        self,
-        run_id: str,
-        *,
-        from_call: str,
-        by: str,
-        reason: str,
-        effects: rewinding.Effects = "refuse",
-        dry_run: bool = False,
-    ) -> rewinding.Rewound:
-        """Like ``rewind``, from async code."""
-        found: rewinding.Rewound = await fallbacks.adrive(
-            self,
-            rewinding.rewind(
-                self, run_id, from_call, by=by, reason=reason, effects=effects, dry_run=dry_run, tenant=self.tenant
-            ),
-        )
-        return found
-
-    def pause(self, tool: str, *, by: str, reason: str) -> None:
-        """Let nothing of a tool begin, in any process on this journal, until it is resumed; what has begun ends.
-
-        Its calls are ``rejected`` (``paused``). What it is to undo waits. Raises ``DeclarationError`` if it is paused.
-        """
-        pause(self, tool, by=by, reason=reason)
-
-    def resume(self, tool: str, *, by: str, reason: str) -> None:
-        """Let a paused tool be called again. Raises ``DeclarationError`` if it is not paused."""
-        pause(self, tool, by=by, reason=reason, resume=True)
-
-    def look(self, operation_id: str) -> Result[Any] | None:
-        """Return how a recorded call stands, or ``None`` if there is none."""
-        return care.look(self, operation_id)
+    def streak_of(self) -> InvalidStreak:
+        """Return the count of invalid calls of the run at work, or of the guard."""
+        run = current_run.get()
+        return self._streak if run is None or run.guard is not self else run.streak
 
     # --- chores and end --------------------------------------------------------------------
 
