@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from settled.api import care, explain
+from settled.api import care, explain, facts
 from settled.api.deciding_many import Ruling, rehearsed
 from settled.api.schema import BadArguments
 from settled.api.vault import SEALED
@@ -80,9 +80,12 @@ def give(target: Target, call: Call, decision: Decision) -> Call:
 
 def standing(call: Call, now: Moment) -> str:
     """Return how a call stands after a verdict, and whether it still waits."""
+    if call.state is State.COMPENSATING and call.held:
+        return "left as it is, and not undone; out of the queue"
     marks = " on a person's word (asserted)" if call.asserted else ""
     still = "still in the queue" if explain.waiting(call, now) else "out of the queue"
-    waits = "; it runs when its program asks for it again" if call.state is State.NOT_DONE else ""
+    asks = "settled runs resume asks" if facts.undone_by(call) else "its program asks"
+    waits = f"; it runs when {asks} for it again" if call.state is State.NOT_DONE else ""
     return f"{call.state}{marks}, {still}{waits}"
 
 
