@@ -230,6 +230,20 @@ def test_of_a_run_whose_rest_was_decided_on_nothing_is_said_to_stand_in_the_queu
     assert (resumed.code, "queue" in resumed.out + resumed.err) == (1, False)
 
 
+def test_leave_for_a_call_of_a_run_that_was_undone_is_not_proposed(desk):
+    module = desk.open()
+    with module.guard as guard, suppress(LookupError), guard.run("bad"):
+        waiting = module.pay.options(wait=0).call("ann", 500).operation_id
+        raise LookupError
+    assert f"settled queue approve {waiting}" in desk.cli("queue", "show", waiting, app=False).out
+    desk.cli("runs", "compensate", "bad", "--reason", "no taxi", "--yes")
+    shown = desk.cli("queue", "show", waiting, app=False).out
+    assert ("queue approve" in shown, "its run was undone, so it is never made" in shown) == (False, True)
+    assert desk.cli("queue", "approve", waiting, app=False).code == 5
+    assert desk.cli("queue", "refuse", waiting, "--reason", "its run is undone", app=False).code == 0
+    assert desk.cli("queue", "list", "--json", app=False).json["total"] == 0
+
+
 def test_a_filter_by_run_means_what_the_queue_lists_of_it(desk):
     (desk.folder / "desk.py").write_text(DESK.replace('settled.NotExecuted("no refund")', "TimeoutError"))
     (desk.folder / "refused.txt").write_text("b-hotel")

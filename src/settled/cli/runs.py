@@ -150,7 +150,8 @@ def _next(target: Target, run: RunRecord, left: list[Call]) -> list[str]:
     options, app = target.given.options(), "" if target.given.app else " --app MODULE:GUARD"
     if run.state in (RunState.ROLLING_BACK, RunState.PARTLY_COMPENSATED):
         resume, look = f"settled runs resume {run.run_id}{app}{options}", f"settled queue list{options}"
-        return [resume, look] if left else [resume]
+        decided = run.state is RunState.PARTLY_COMPENSATED and not left
+        return [] if decided else [resume, look]
     if run.state is RunState.COMPENSATED:
         return []
     return [f"settled runs compensate {run.run_id} --reason '...'{app}{options}"]
