@@ -497,3 +497,20 @@ def test_numbers_beyond_all_measure_are_invalid_not_an_error(guard: settled.Guar
 
     for text in ("9" * 5_000 + ".5", "-" + "9" * 20_000, "1e99999"):
         assert guard.dispatch("act", f'{{"n": {text}}}').status == "invalid"
+
+
+@pytest.mark.parametrize(("effect", "means"), [("write", "only looks it up"), ("idempotent", "does no harm, and may")])
+def test_what_is_unknown_says_what_to_ask_again_would_do(effect, means):
+    tries = []
+    with settled.Guard() as guard:
+
+        @guard.tool(effect=effect, attempts=1)
+        def put(what: str) -> str:
+            tries.append(what)
+            if len(tries) == 1:
+                raise TimeoutError("slow")
+            return "put"
+
+        first, again = put.call("a"), put.call("a")
+    assert (first.status, f"the same call again {means}" in first.message) == ("unknown", True)
+    assert len(tries) == (1 if effect == "write" else 2), again.status

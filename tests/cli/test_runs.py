@@ -216,6 +216,50 @@ def test_what_could_not_be_undone_is_in_the_queue_and_a_person_settles_it(desk):
     assert desk.cli("runs", "list", "--json", app=False).json["runs"][0]["state"] == "compensated"
 
 
+def test_of_a_run_whose_rest_was_decided_on_nothing_is_said_to_stand_in_the_queue(desk):
+    (desk.folder / "refused.txt").write_text("b-hotel")
+    desk.trip("bad", "hotel", error="no taxi")
+    [waiting] = desk.cli("queue", "list", "--json", app=False).json["calls"]
+    ended = desk.cli("queue", "resolve", waiting["operation_id"], "hold", "--reason", "too dear", app=False)
+    assert ended.out.endswith("is now left as it is, and not undone; out of the queue\n")
+    assert desk.cli("queue", "list", "--json", app=False).json["total"] == 0
+    shown = desk.cli("runs", "show", "bad")
+    assert "undone in part: of the rest nothing waits for a person" in shown.out
+    assert "queue" not in shown.out
+    resumed = desk.cli("runs", "resume", "bad", "--wait", "0")
+    assert (resumed.code, "queue" in resumed.out + resumed.err) == (1, False)
+
+
+def test_leave_for_a_call_of_a_run_that_was_undone_is_not_proposed(desk):
+    module = desk.open()
+    with module.guard as guard, suppress(LookupError), guard.run("bad"):
+        waiting = module.pay.options(wait=0).call("ann", 500).operation_id
+        raise LookupError
+    assert f"settled queue approve {waiting}" in desk.cli("queue", "show", waiting, app=False).out
+    desk.cli("runs", "compensate", "bad", "--reason", "no taxi", "--yes")
+    shown = desk.cli("queue", "show", waiting, app=False).out
+    assert ("queue approve" in shown, "its run was undone, so it is never made" in shown) == (False, True)
+    assert desk.cli("queue", "approve", waiting, app=False).code == 5
+    assert desk.cli("queue", "refuse", waiting, "--reason", "its run is undone", app=False).code == 0
+    assert desk.cli("queue", "list", "--json", app=False).json["total"] == 0
+
+
+def test_a_filter_by_run_means_what_the_queue_lists_of_it(desk):
+    (desk.folder / "desk.py").write_text(DESK.replace('settled.NotExecuted("no refund")', "TimeoutError"))
+    (desk.folder / "refused.txt").write_text("b-hotel")
+    desk.trip("bad", "hotel", error="no taxi")
+    desk.trip("good", "flight")
+    [waiting] = desk.cli("queue", "list", "--json").json["calls"]
+    assert (waiting["tool"], waiting["run"]) == ("cancel", "bad")
+    words = ("queue", "resolve", "did-not-happen", "--then", "rerun", "--force", "--reason", "called")
+    assert desk.cli(*words, "--run", "good", "--dry-run", "--json").json["total"] == 0
+    ended = desk.cli(*words, "--run", "bad", "--yes")
+    assert f"{waiting['operation_id']}  cancel  not_done on a person's word (asserted)" in ended.out
+    assert "it runs when settled runs resume asks for it again" in ended.out
+    (desk.folder / "refused.txt").unlink()
+    assert desk.cli("runs", "resume", "bad").code == 0
+
+
 def test_undoing_that_has_become_possible_is_gone_on_with(desk):
     desk.rebook()
     (desk.folder / "refused.txt").write_text("b-hotel")
@@ -258,6 +302,8 @@ def test_leave_is_given_and_refused_from_the_queue(desk):
     assert (nobody.code, "needs a name" in nobody.err) == (5, True)
     given = desk.cli("queue", "approve", first.operation_id, "--by", "eva", app=False)
     assert (given.code, "leave is given" in given.out) == (0, True)
+    why = desk.cli("calls", "show", first.operation_id, "--json", app=False).json["why"]
+    assert why == "leave was given by eva; it is made when its program asks for it again"
     refused = desk.cli("queue", "refuse", second.operation_id, "--by", "eva", "--reason", "no", "--json", app=False)
     assert refused.json["state"] == "refused"
     late = desk.cli("queue", "approve", second.operation_id, app=False)

@@ -61,7 +61,8 @@ def test_what_is_so_already_is_refused(shop, words):
 def test_a_tool_that_nobody_knows_is_not_found(shop):
     shop.make("mail", to="a")
     assert pause(shop, "male").code == 4
-    assert pause(shop, "order", "--json").code == 4, "without the app only what has calls is known"
+    ended = pause(shop, "order", "--json")
+    assert (ended.code, "no app was named" in ended.error["message"]) == (4, True), "only what has calls is known"
 
 
 def test_a_name_and_a_reason_are_needed(shop):

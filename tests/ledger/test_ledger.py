@@ -139,6 +139,48 @@ def test_what_was_seen_stays_so_and_what_is_mended_is_gone(world):
     assert world.compare().new == 0
 
 
+def test_what_is_found_again_after_it_was_gone_is_open_again(world):
+    world.bank.trouble = {"a": "silent"}
+    call = world.pay.call(to="a")
+    settle_in(world)
+    assert world.compare().new == 1
+    world.bank.book(world.guard.journal.get(call.operation_id).key, "a", 1)
+    assert world.compare().gone == 1
+    world.bank.rows.clear()
+    again = world.compare()
+    assert (again.new, again.gone) == (1, 0)
+    assert [f.operation_id for f in findings.open_findings(world.guard.journal)] == [call.operation_id]
+    assert world.compare().new == 0
+    assert [alert.kind for alert in world.guard.journal.alerts()].count("finding") == 2
+
+
+def test_a_comparison_that_judges_no_stranger_of_that_time_takes_none_off_the_queue(world):
+    world.bank.book("", "old", 1)
+    world.clock.pass_time(10.0)
+    world.pay(to="a")
+    settle_in(world)
+    assert [f.kind for f in world.compare().findings] == ["orphaned"]
+    (compared,) = world.guard.reconcile(ledger=True).ledgers  # from when calls were first recorded here
+    assert (compared.findings, compared.gone) == ((), 0)
+    assert len(findings.open_findings(world.guard.journal)) == 1
+
+
+def test_a_missing_one_that_began_before_the_window_is_not_gone(world):
+    @world.guard.tool(effect="write", ledger=world.bank.effects, max_request_lifetime=LIFETIME, retention=None)
+    def slow(to: str, amount: int = 1) -> str:
+        world.clock.pass_time(600.0)
+        return "done"
+
+    slow(to="nowhere")
+    settle_in(world)
+    since = LIFETIME + 300.0  # it began before that, and ended after it
+    (_, first) = world.guard.reconcile(ledger=True, since=3600.0).ledgers
+    (_, later) = world.guard.reconcile(ledger=True, since=since).ledgers
+    assert [f.kind for f in first.findings] == ["missing"]
+    assert (later.tool, later.findings, later.gone) == ("slow", (), 0)
+    assert len(findings.open_findings(world.guard.journal)) == 1
+
+
 # --- settling ---
 
 

@@ -84,6 +84,30 @@ def test_calls_are_made_anew_and_the_old_ones_stay_on_record(guard, made):
     assert guard.journal.run("", "r").state == "completed"
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_call_without_a_key_is_made_anew_too_and_not_answered_from_what_was_kept(guard, made, fails):
+    @guard.tool(effect="write")
+    def charge(amount: int) -> str:
+        made.append(("charge", amount))
+        return f"{amount} in all"
+
+    with guard.run("r"):
+        charge(1)
+        first = guard.order.call(1, "tea")
+        charge(2)
+    if fails:
+        with guard.run("r"):
+            assert guard.order.call(1, "coffee").status == "conflict"
+    rewound(guard, first, effects="keep")
+    for replayed in (False, True):
+        with guard.run("r"):
+            assert charge.call(1).replayed
+            assert guard.order.call(1, "coffee").replayed is replayed
+            assert charge.call(2).replayed is replayed, "its record was set aside, and answers nobody"
+    anew = [("order", 1, "coffee"), ("charge", 2)]
+    assert made == [("charge", 1), ("order", 1, "tea"), ("charge", 2), *anew]
+
+
 def test_what_was_done_is_undone_first_the_last_begun_first(guard, made):
     with guard.run("r"):
         first = guard.take.call(1, "ann")

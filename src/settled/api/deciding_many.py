@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from settled.api import care, explain, facts, queue, secrets
+from settled.api import care, explain, queue, secrets
 from settled.core.settling import Refused, Resolve
 from settled.errors import DeclarationError
 
@@ -30,21 +30,22 @@ class Filter:
     """Seconds since they were made."""
     tenant: str | None = None
     run: str | None = None
+    """As the queue lists it: what undoes a step of a run, or is called inside of one, is the run's."""
     limit: int | None = None
     """At most so many, the oldest."""
 
     def chosen(self, journal: Journal) -> list[Call]:
         """Return them, the oldest first. Raises ``JournalError``."""
         now = journal.now()
-        return [call for call in queue.waiting(journal) if self._means(call, now)][: self.limit]
+        return [call for call in queue.waiting(journal) if self._means(journal, call, now)][: self.limit]
 
-    def _means(self, call: Call, now: Moment) -> bool:
+    def _means(self, journal: Journal, call: Call, now: Moment) -> bool:
         return (
             self.tool in (None, call.tool)
             and (self.waiting is None or explain.waiting(call, now) in self.waiting)
             and (self.older_than is None or now.wall - call.created.wall >= self.older_than)
             and self.tenant in (None, call.tenant)
-            and self.run in (None, facts.run_of(call.scope))
+            and self.run in (None, queue.run_of(journal, call))
         )
 
 

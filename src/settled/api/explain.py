@@ -181,6 +181,8 @@ def _listed(numbers: list[int]) -> str:
 def _how_it_stands(call: Call) -> str:
     if call.state is State.PROCESSING:
         return "it is under way"
+    if call.state is State.NOT_DONE and call.leave is not None and call.leave.given and not call.leave.used:
+        return f"leave was given by {', '.join(call.leave.by)}; it is made when its program asks for it again"
     if call.state is State.PARKED:
         return "proved not done so far; it is to be tried again later"
     by = f" ({decided(call)})" if call.decided else ""

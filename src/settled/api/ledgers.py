@@ -234,7 +234,8 @@ class Work:
         absent = sum(self._settle(call, None) for call in self._absent())
         against = sum(self._contradict(call, entry) for call, entry in self._shown(*NOT_DONE))
         findings = tuple(self._findings())
-        note = Note(self.tool.name, self.guard.tenant, findings, self.of.start)
+        strangers_since = max(self.of.known_since, self._covered())
+        note = Note(self.tool.name, self.guard.tenant, findings, self.of.start, strangers_since)
         new, gone = self.guard.journal.perform(note)
         self.guard.floor.attend()
         return Compared(

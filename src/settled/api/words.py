@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from settled.core.match import HARMLESS
+
 if TYPE_CHECKING:
     from settled.api.result import Next
     from settled.core.answer import Answer
@@ -14,7 +16,7 @@ _MESSAGES = {
     "not_done": "not done; it may be tried again",
     "partial": "done in part; only what failed may be repeated",
     "unknown": "the outcome is unknown: it may have happened. Do not do it again in any other way. To ask for the same "
-    "call again only looks it up",
+    "call again ",
     "in_progress": "this call is under way; ask for it again later, do not start another one",
     "awaiting_approval": "waits for a person's approval",
     "refused": "a person refused it",
@@ -65,6 +67,9 @@ def message(answer: Answer) -> str:
     """Return what the answer means; for a failure with what the other side said, for a refusal with its reason."""
     text = _REJECTED.get(answer.reason, "") if answer.status == "rejected" else ""
     text = text or _MESSAGES[answer.status]
+    if answer.status == "unknown":
+        harmless = answer.call is not None and answer.call.terms.effect in HARMLESS
+        text += "does no harm, and may settle it" if harmless else "only looks it up"
     said = answer.fault.message if answer.fault and answer.status in ("failed", "not_done") else ""
     said = answer.reason if answer.status == "refused" else said
     said = answer.note if answer.reason == "paused" else said

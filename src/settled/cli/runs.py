@@ -94,7 +94,7 @@ def show_run(
     with opened(Given(journal, app)) as target:
         record = _run(target, run, tenant)
         lines, left = story.story(target.guard, record), story.left_of(target.journal, record)
-        commands = _next(target, record)
+        commands = _next(target, record, left)
         told = [{"at": when(line.at), "operation_id": line.operation_id, "words": line.words} for line in lines]
         now = target.journal.now()
         rows = [facts.of_call(call, now) | {"run": run_of(target.journal, call)} for call in left]
@@ -103,18 +103,18 @@ def show_run(
         document = story.of_run(record) | {"lanes": joined, "story": told, "left": rows, "next": commands}
 
         def shown() -> None:
-            _show(record, joined, now.wall)
+            _show(record, _means(record, left), joined, now.wall)
             _show_story(target, lines, left, commands)
 
         output.emit(as_json, document, shown)
 
 
-def _show(run: RunRecord, joined: dict[str, str], now: float) -> None:
+def _show(run: RunRecord, means: str, joined: dict[str, str], now: float) -> None:
     output.facts(
         [
             ("run", run.run_id),
             ("tenant", run.tenant),
-            ("state", f"{run.state}: {_MEANS[run.state]}"),
+            ("state", f"{run.state}: {means}"),
             ("why", run.reason),
             ("begun", f"{local(run.begun)} ({age(run.begun, now)})" if run.begun else ""),
             ("entries", str(run.entry)),
@@ -123,6 +123,11 @@ def _show(run: RunRecord, joined: dict[str, str], now: float) -> None:
             ("process", f"{run.owner.pid} on {run.owner.host}" if run.owner else ""),
         ]
     )
+
+
+def _means(run: RunRecord, left: list[Call]) -> str:
+    decided = run.state is RunState.PARTLY_COMPENSATED and not left
+    return "it is undone in part: of the rest nothing waits for a person" if decided else _MEANS[run.state]
 
 
 def _show_story(target: Target, lines: list[story.Line], left: list[Call], commands: list[str]) -> None:
@@ -141,10 +146,12 @@ def _show_story(target: Target, lines: list[story.Line], left: list[Call], comma
             output.say(f"{output.INDENT}{command}")
 
 
-def _next(target: Target, run: RunRecord) -> list[str]:
+def _next(target: Target, run: RunRecord, left: list[Call]) -> list[str]:
     options, app = target.given.options(), "" if target.given.app else " --app MODULE:GUARD"
     if run.state in (RunState.ROLLING_BACK, RunState.PARTLY_COMPENSATED):
-        return [f"settled runs resume {run.run_id}{app}{options}", f"settled queue list{options}"]
+        resume, look = f"settled runs resume {run.run_id}{app}{options}", f"settled queue list{options}"
+        decided = run.state is RunState.PARTLY_COMPENSATED and not left
+        return [] if decided else [resume, look]
     if run.state is RunState.COMPENSATED:
         return []
     return [f"settled runs compensate {run.run_id} --reason '...'{app}{options}"]
@@ -320,8 +327,10 @@ def _report(target: Target, ended: list[RunRecord], *, as_json: bool) -> None:
 def _tell(target: Target, ended: list[RunRecord]) -> None:
     if not ended:
         output.tell("nothing is left to be gone on with")
+    waiting = 0
     for run in ended:
-        output.say(f"{run.run_id} is {run.state}: {_MEANS[run.state]}")
-    left = [run for run in ended if run.state is not RunState.COMPENSATED]
-    if left:
-        output.tell(f"of {plural(len(left), 'run')} something is left: settled queue list{target.given.options()}")
+        left = story.left_of(target.journal, run)
+        waiting += bool(left) and run.state is not RunState.COMPENSATED
+        output.say(f"{run.run_id} is {run.state}: {_means(run, left)}")
+    if waiting:
+        output.tell(f"of {plural(waiting, 'run')} something is left: settled queue list{target.given.options()}")

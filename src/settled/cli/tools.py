@@ -96,5 +96,6 @@ def _demand_known(target: Target, name: str) -> None:
 
     known = {*target.guard.tools, *pausing.seen(target.journal)}
     if name not in known and not target.journal.find(CallQuery(tool=name, limit=1)):
-        listed = ", ".join(sorted(known)) or "none"
-        raise Problem(Exit.NOT_FOUND, f"no tool {name!r} has calls on record, and the app's tools are: {listed}")
+        listed = f"the app's tools are: {', '.join(sorted(target.guard.tools)) or 'none'}"
+        others = listed if target.given.app else "no app was named (--app) whose tools are known"
+        raise Problem(Exit.NOT_FOUND, f"no tool {name!r} has calls on record, and {others}")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from settled.api import care, explain
+from settled.api import care, explain, facts
 from settled.api.deciding_many import Ruling, rehearsed
 from settled.api.schema import BadArguments
 from settled.api.vault import SEALED
@@ -11,7 +11,7 @@ from settled.cli.exits import Exit, Problem, refusals
 from settled.cli.target import Target
 from settled.core.call import Call
 from settled.core.model import Moment
-from settled.core.runs import run_of
+from settled.core.runs import BARRED, run_of
 from settled.core.settling import Verdict
 from settled.core.states import State
 
@@ -80,9 +80,12 @@ def give(target: Target, call: Call, decision: Decision) -> Call:
 
 def standing(call: Call, now: Moment) -> str:
     """Return how a call stands after a verdict, and whether it still waits."""
+    if call.state is State.COMPENSATING and call.held:
+        return "left as it is, and not undone; out of the queue"
     marks = " on a person's word (asserted)" if call.asserted else ""
     still = "still in the queue" if explain.waiting(call, now) else "out of the queue"
-    waits = "; it runs when its program asks for it again" if call.state is State.NOT_DONE else ""
+    asks = "settled runs resume asks" if facts.undone_by(call) else "its program asks"
+    waits = f"; it runs when {asks} for it again" if call.state is State.NOT_DONE else ""
     return f"{call.state}{marks}, {still}{waits}"
 
 
@@ -106,14 +109,17 @@ def commands(target: Target, call: Call) -> list[dict[str, str]]:
     if call.terms.probed and call.state in (State.UNKNOWN, State.PROCESSING) and explain.waiting(call, now):
         app = "" if target.given.app else " --app MODULE:GUARD"
         found.append(("ask the tool's own system", f"settled queue probe {call.operation_id}{app}"))
+    run = run_of(call.scope)
     if explain.waiting(call, now) == "approval":
-        found.append(("give leave, for this call as it stands, once", f"settled queue approve {call.operation_id}"))
-        found.append(("it is never made", f"settled queue refuse {call.operation_id} --reason '...'"))
+        undone = _is_undone(target, call, run)
+        if not undone:
+            found.append(("give leave, for this call as it stands, once", f"settled queue approve {call.operation_id}"))
+        means = "its run was undone, so it is never made: take it off the queue" if undone else "it is never made"
+        found.append((means, f"settled queue refuse {call.operation_id} --reason '...'"))
     if explain.waiting(call, now):
         found.append(
             ("say that you look at it, so that nobody else decides", f"settled queue claim {call.operation_id}")
         )
-    run = run_of(call.scope)
     if explain.waiting(call, now) == "undo" and run is not None and call.reason not in FOR_GOOD:
         app = "" if target.given.app else " --app MODULE:GUARD"
         found.append(("try to undo it once more", f"settled runs resume {run}{app}"))
@@ -123,6 +129,11 @@ def commands(target: Target, call: Call) -> list[dict[str, str]]:
             words = f"settled queue resolve {call.operation_id} {name}{more}{forced} --reason '...'"
             found.append((f"{choice.meaning}{meaning}", words))
     return [{"meaning": meaning, "command": f"{words}{options}"} for meaning, words in found]
+
+
+def _is_undone(target: Target, call: Call, run: str | None) -> bool:
+    record = None if run is None else target.journal.run(call.tenant, run)
+    return record is not None and record.state in BARRED
 
 
 _WAYS = {

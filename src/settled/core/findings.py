@@ -81,6 +81,8 @@ class Note(Struct, frozen=True):
     findings: Sequence[Finding]
     since: float
     """From when on effects and calls were compared, in seconds since 1970."""
+    strangers_since: float = 0.0
+    """From when on an effect that no call explains was one to be found."""
     whole: bool = True
     """The ledger was read as a whole: what it does not show is not there."""
 
@@ -88,13 +90,15 @@ class Note(Struct, frozen=True):
         """Return how many are new, and how many are gone."""
         ours = {op: finding_of(text) for op, text in books.notes(FINDING).items()}
         ours = {name: f for name, f in ours.items() if (f.tool, f.tenant) == (self.tool, self.tenant)}
-        new = [finding for finding in self.findings if finding.finding_id not in ours]
+        known = {name for name, finding in ours.items() if finding.state != "gone"}
+        new = [finding for finding in self.findings if finding.finding_id not in known]
         for finding in new:
             self._put(books, msgspec.structs.replace(finding, found=now.wall))
             books.alert_of("finding", finding.finding_id, now.wall)
         again = {finding.finding_id for finding in self.findings}
-        gone = [f for f in ours.values() if f.state == "open" and f.at >= self.since and f.finding_id not in again]
-        for finding in gone if self.whole else ():
+        lost = [f for f in ours.values() if f.state == "open" and f.finding_id not in again]
+        gone = [finding for finding in lost if self._looked_for(books, finding)] if self.whole else []
+        for finding in gone:
             self._put(books, msgspec.structs.replace(finding, state="gone"))
         for finding in ours.values():
             if finding.state != "open" and finding.found < now.wall - KEPT and finding.finding_id not in again:
@@ -102,6 +106,13 @@ class Note(Struct, frozen=True):
         name = ledger_name(self.tenant, self.tool)
         put(books, LEDGER, name, {"first": now.wall, **noted(books, LEDGER, name), "done": now.wall, "until": 0.0})
         return len(new), len(gone)
+
+    def _looked_for(self, books: Books, finding: Finding) -> bool:
+        """Whether this comparison would have found it, were it still so."""
+        if finding.kind == "orphaned":
+            return finding.at >= max(self.since, self.strangers_since)
+        call = books.by_id(finding.operation_id) if finding.kind == "missing" else None
+        return (finding.at if call is None else call.first_intent.wall) >= self.since
 
     @staticmethod
     def _put(books: Books, finding: Finding) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core.model import KeyKind
+from settled.core.rewind import is_set_aside
 from settled.core.states import State
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Recall:
         self._entry = entry
         found: dict[tuple[str, str], list[Call]] = {}
         for call in calls:
+            if is_set_aside(call):
+                continue  # a rewind wants it made anew
             found.setdefault((call.tool, call.identity), []).append(call)
         self._calls = {place: those[0] for place, those in found.items() if len(those) == 1 and _is_plain(*those)}
 
