@@ -12,7 +12,8 @@ import pytest
 import settled
 from settled.api import recollection as module
 from settled.api.asking import digests
-from settled.core.runs import EnterRun, LeaveRun
+from settled.core.runs import EnterRun, LeaveRun, scope_of_run
+from settled.ports import CallQuery
 
 
 class Shop:
@@ -284,8 +285,33 @@ def _played(seed):
                 raise LookupError
         if shop.guard.journal.run("", "r").state in ("compensated", "partly_compensated"):
             break
+        if draw.random() < 0.4:
+            shop.done.append(_rewound(shop.guard, draw))
     shop.guard.close()
     return shop.done
+
+
+def _rewound(guard, draw):
+    calls = guard.journal.find(CallQuery(scope=scope_of_run("", "r")))
+    if not calls:
+        return "nothing to rewind"
+    from_call, effects = draw.choice(calls).operation_id, draw.choice(["keep", "undo"])
+    try:
+        return len(guard.rewind("r", from_call=from_call, by="eva", reason="wrong", effects=effects).operation_ids)
+    except settled.DeclarationError as error:
+        return type(error).__name__
+
+
+def test_a_call_that_was_set_aside_is_not_remembered(shop):
+    with shop.guard.run("r"):
+        first = shop.buy.call("tea")
+        shop.buy("milk")
+    shop.guard.rewind("r", from_call=first.operation_id, by="eva", reason="wrong", effects="keep")
+    with shop.guard.run("r"):
+        assert [shop.buy.call(each).replayed for each in ("tea", "milk")] == [False, False]
+    with shop.guard.run("r"):
+        assert [shop.buy.call(each).replayed for each in ("tea", "milk")] == [True, True]
+    assert shop.done == [("buy", "tea"), ("buy", "milk")] * 2
 
 
 def test_in_async_code_it_is_read_off_the_loop(shop):

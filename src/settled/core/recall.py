@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core.model import KeyKind
+from settled.core.rewind import is_set_aside
 from settled.core.states import State
 
 if TYPE_CHECKING:
@@ -51,4 +52,5 @@ class Recall:
 
 
 def _is_plain(call: Call) -> bool:
-    return call.state is State.SUCCEEDED and call.kind is KeyKind.SCOPED and not call.lane and not call.disputed
+    stands = call.state is State.SUCCEEDED and not call.disputed and not is_set_aside(call)
+    return stands and call.kind is KeyKind.SCOPED and not call.lane
