@@ -136,6 +136,26 @@ def test_an_undoing_that_fails_leaves_all_as_it_is_and_can_be_gone_on_with(desk)
         assert guard.tools["book"].call("flight").value == "b-flight"
 
 
+def test_what_agents_did_that_had_joined_is_rewound_with_it(desk, made):
+    guard = desk.open(token_key="k" * 32)
+
+    @guard.tool(effect="write", waiver="an order stays")
+    def order(item: str) -> str:
+        made.append(item)
+        return item
+
+    with guard.run("r") as run:
+        first = order.call("tea")
+        with guard.join(run.token(lane="bar")):
+            second = order.call("milk")
+    assert set(rewound(guard, first, effects="keep").operation_ids) == {first.operation_id, second.operation_id}
+    with guard.run("r") as run:
+        assert not order.call("tea").replayed
+        with guard.join(run.token(lane="bar")):
+            assert not order.call("milk").replayed
+    assert made == ["tea", "milk"] * 2
+
+
 def test_what_is_in_doubt_is_settled_first(desk):
     guard = desk.open()
     with guard.run("r"):

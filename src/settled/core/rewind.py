@@ -13,6 +13,7 @@ from msgspec import Struct
 from settled.core.books import RunRecord, RunState
 from settled.core.call import Call, evolve
 from settled.core.drafts import UNCONFIRMED, drop
+from settled.core.lanes import lane_of
 from settled.core.model import Effect
 from settled.core.runs import BARRED, Held, held, scope_of_run
 from settled.core.saga import DONE, did_some
@@ -64,8 +65,13 @@ def passage(books: Books, tenant: str, run_id: str, operation_id: str) -> Passag
         tuple(calls),
         tuple(call for call in effects if call.state in UNSETTLED),
         tuple(call for call in effects if call.state in HAS_EFFECT and did_some(call)),
-        tuple(run.run_id for run in books.runs_within(tenant, run_id) if run.state is not RunState.COMPENSATED),
+        tuple(run.run_id for run in books.runs_within(tenant, run_id) if _replays(run)),
     )
+
+
+def _replays(run: RunRecord) -> bool:
+    """Whether an inner run answers by itself; what was done in a lane stands among the run's own calls."""
+    return run.state is not RunState.COMPENSATED and not lane_of(run)
 
 
 def _from(place: int, call: Call, first: int, one: Call) -> bool:
