@@ -1,6 +1,7 @@
 """A run that is entered again answers what is plainly on record from memory, as the journal would, unasked."""
 
 import asyncio
+import contextvars
 import os
 import random
 import threading
@@ -13,6 +14,7 @@ import settled
 from settled.api import recollection as module
 from settled.api.asking import digests
 from settled.core.runs import EnterRun, LeaveRun, scope_of_run
+from settled.host import steady
 from settled.ports import CallQuery
 
 
@@ -148,12 +150,34 @@ def test_whoever_was_taken_over_does_nothing_new(tmp_path):
     one, two = Shop(address), Shop(address)
     with one.guard.run("r"):
         one.buy("tea")
+        one.buy("milk")
     with one.guard.run("r"):
+        assert one.buy.call("milk").replayed
         with two.guard.run("r", take_over=True):
             assert two.buy.call("tea").replayed
         assert one.buy.call("tea").replayed
         assert one.buy.call("jam").reason == "superseded"
-    assert (len(one.done), two.done) == (1, [])
+    assert (len(one.done), two.done) == (2, [])
+    one.guard.close()
+    two.guard.close()
+
+
+@pytest.mark.parametrize("end", [KeyError, None])
+def test_whoever_has_lost_its_lease_before_it_reads_remembers_nothing(tmp_path, end):
+    address = f"sqlite:///{tmp_path}/agent.db"
+    one, two = Shop(address, lease=0.5), Shop(address)
+    with one.guard.run("r"):
+        one.buy("tea")
+        one.buy("milk")
+    with one.guard.run("r"):
+        own = contextvars.copy_context()
+        one.guard.runs_here.drop(next(iter(one.guard.runs_here._held)))  # as if it were stopped
+        with suppress(KeyError), two.guard.run("r", on_error="compensate", wait=20):
+            assert own.run(one.buy.call, "tea").reason == "superseded"
+            if end is not None:
+                raise end
+        assert not own.run(one.buy.call, "milk").ok
+    assert (len(one.done), two.done) == (2, [] if end is None else [("undo", "milk"), ("undo", "tea")])
     one.guard.close()
     two.guard.close()
 
@@ -164,7 +188,7 @@ def test_it_is_read_again_when_the_lease_is_over(shop):
             shop.buy(what)
     with shop.guard.run("r") as run:
         assert shop.buy.call("tea").replayed
-        run.recollection._until = time.monotonic()
+        run.recollection._until = steady()
         looked, find = [], shop.guard.journal.find
         shop.guard.journal.find = lambda query: (looked.append(query), find(query))[1]
         assert shop.buy.call("jam").replayed

@@ -63,7 +63,8 @@ def passage(books: Books, tenant: str, run_id: str, operation_id: str) -> Passag
     wholes = {step.call.operation_id: _whole_of(step.call, steps) for step in steps}
     begun = {step.call.operation_id for step in steps if _from(step.place, step.call, first.place, first.call)}
     later = [step for step in steps if wholes[step.call.operation_id] in begun and not is_set_aside(step.call)]
-    effects = [step.call for step in _last_first(_with_inside(books, later)) if step.call.terms.effect is not Effect.READ]
+    inside = [step.call for step in _last_first(_with_inside(books, later))]
+    effects = [call for call in inside if call.terms.effect is not Effect.READ]
     whole = wholes[operation_id]
     return Passage(
         tuple(step.call for step in _last_first(later)),
