@@ -65,6 +65,12 @@ def part_of(call: Call) -> str:
     return call.message.removeprefix(OF) if call.message.startswith(OF) and call.kind is KeyKind.BUSINESS else ""
 
 
+def is_item(call: Call) -> bool:
+    """Whether it is the record of one item in doubt."""
+    batch = part_of(call)
+    return bool(batch) and call.key != business_key(call.tenant, call.tool, (batch,), "part")
+
+
 def split_of(call: Call) -> tuple[Attempt, tuple[BatchItem, ...]] | None:
     """Return the attempt that was answered item by item, and what it said; ``None`` if there is none."""
     for attempt in reversed(call.attempts):
