@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from settled.core.books import RunRecord, RunState
 from settled.core.call import Call, evolve
-from settled.core.drafts import UNCONFIRMED, drop
+from settled.core.drafts import UNCONFIRMED, drop, scope_of_draft
 from settled.core.lanes import lane_of
 from settled.core.model import Effect
 from settled.core.parts import part_of
@@ -84,11 +84,14 @@ def _whole_of(call: Call, steps: Sequence[Step]) -> str:
 
 
 def _with_inside(books: Books, steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield the calls, and those made inside of one that says nothing of them."""
+    """Yield the calls, those made inside of one that says nothing of them, and drafts in doubt."""
     for step in steps:
         yield step
         if leaves_inside(step.call):
             yield from _with_inside(books, books.begun_in(f"call:{step.call.operation_id}"))
+        if step.call.terms.drafted and step.call.state in UNCONFIRMED:  # one that was made is thrown away with it
+            drafts = books.begun_in(scope_of_draft(step.call.operation_id))
+            yield from (draft for draft in drafts if draft.call.state in UNSETTLED)
 
 
 def _last_first(steps: Iterable[Step]) -> list[Step]:
