@@ -1,6 +1,7 @@
 """A run that is entered again answers what is plainly on record from memory, as the journal would, unasked."""
 
 import asyncio
+import contextvars
 import os
 import random
 import threading
@@ -12,7 +13,9 @@ import pytest
 import settled
 from settled.api import recollection as module
 from settled.api.asking import digests
-from settled.core.runs import EnterRun, LeaveRun
+from settled.core.runs import EnterRun, LeaveRun, scope_of_run
+from settled.host import steady
+from settled.ports import CallQuery
 
 
 class Shop:
@@ -147,12 +150,34 @@ def test_whoever_was_taken_over_does_nothing_new(tmp_path):
     one, two = Shop(address), Shop(address)
     with one.guard.run("r"):
         one.buy("tea")
+        one.buy("milk")
     with one.guard.run("r"):
+        assert one.buy.call("milk").replayed
         with two.guard.run("r", take_over=True):
             assert two.buy.call("tea").replayed
         assert one.buy.call("tea").replayed
         assert one.buy.call("jam").reason == "superseded"
-    assert (len(one.done), two.done) == (1, [])
+    assert (len(one.done), two.done) == (2, [])
+    one.guard.close()
+    two.guard.close()
+
+
+@pytest.mark.parametrize("end", [KeyError, None])
+def test_whoever_has_lost_its_lease_before_it_reads_remembers_nothing(tmp_path, end):
+    address = f"sqlite:///{tmp_path}/agent.db"
+    one, two = Shop(address, lease=0.5), Shop(address)
+    with one.guard.run("r"):
+        one.buy("tea")
+        one.buy("milk")
+    with one.guard.run("r"):
+        own = contextvars.copy_context()
+        one.guard.runs_here.drop(next(iter(one.guard.runs_here._held)))  # as if it were stopped
+        with suppress(KeyError), two.guard.run("r", on_error="compensate", wait=20):
+            assert own.run(one.buy.call, "tea").reason == "superseded"
+            if end is not None:
+                raise end
+        assert not own.run(one.buy.call, "milk").ok
+    assert (len(one.done), two.done) == (2, [] if end is None else [("undo", "milk"), ("undo", "tea")])
     one.guard.close()
     two.guard.close()
 
@@ -163,7 +188,7 @@ def test_it_is_read_again_when_the_lease_is_over(shop):
             shop.buy(what)
     with shop.guard.run("r") as run:
         assert shop.buy.call("tea").replayed
-        run.recollection._until = time.monotonic()
+        run.recollection._until = steady()
         looked, find = [], shop.guard.journal.find
         shop.guard.journal.find = lambda query: (looked.append(query), find(query))[1]
         assert shop.buy.call("jam").replayed
@@ -284,8 +309,33 @@ def _played(seed):
                 raise LookupError
         if shop.guard.journal.run("", "r").state in ("compensated", "partly_compensated"):
             break
+        if draw.random() < 0.4:
+            shop.done.append(_rewound(shop.guard, draw))
     shop.guard.close()
     return shop.done
+
+
+def _rewound(guard, draw):
+    calls = guard.journal.find(CallQuery(scope=scope_of_run("", "r")))
+    if not calls:
+        return "nothing to rewind"
+    from_call, effects = draw.choice(calls).operation_id, draw.choice(["keep", "undo"])
+    try:
+        return len(guard.rewind("r", from_call=from_call, by="eva", reason="wrong", effects=effects).operation_ids)
+    except settled.DeclarationError as error:
+        return type(error).__name__
+
+
+def test_a_call_that_was_set_aside_is_not_remembered(shop):
+    with shop.guard.run("r"):
+        first = shop.buy.call("tea")
+        shop.buy("milk")
+    shop.guard.rewind("r", from_call=first.operation_id, by="eva", reason="wrong", effects="keep")
+    with shop.guard.run("r"):
+        assert [shop.buy.call(each).replayed for each in ("tea", "milk")] == [False, False]
+    with shop.guard.run("r"):
+        assert [shop.buy.call(each).replayed for each in ("tea", "milk")] == [True, True]
+    assert shop.done == [("buy", "tea"), ("buy", "milk")] * 2
 
 
 def test_in_async_code_it_is_read_off_the_loop(shop):

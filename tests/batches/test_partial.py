@@ -119,8 +119,9 @@ def test_an_answer_that_tells_of_no_item_leaves_the_call_in_doubt(guard, answer)
     assert len(waiting(guard.journal)) == 1
 
 
-def test_a_reader_that_fails_or_says_too_much_proves_nothing(guard):
-    said = iter([ValueError("broken"), [settled.partial.done()] * 3, ["done", "done"]])
+def test_a_reader_that_fails_or_says_too_much_or_too_little_proves_nothing(guard):
+    done = settled.partial.done()
+    said = iter([ValueError("broken"), [done] * 3, ["done", "done"], [done], []])
 
     def read(answer, items):
         found = next(said)
@@ -128,11 +129,11 @@ def test_a_reader_that_fails_or_says_too_much_proves_nothing(guard):
             raise found
         return found
 
-    @guard.tool(effect="write", partial=read)
+    @guard.tool(effect="write", partial=read, breaker=None)
     def send(letters: list[str]) -> str:
         return "sent"
 
-    for _ in range(3):
+    for _ in range(5):
         assert send.call(letters=[f"{_}a", f"{_}b"]).status == "unknown"
 
 
@@ -336,6 +337,22 @@ def test_secrets_of_an_item_are_kept_nowhere(guard):
     assert [call.state for call in calls] == [State.UNKNOWN, State.PARTIAL]
     assert b"67890" not in b"".join(call.arguments for call in calls)
     assert b"bob" in calls[0].arguments
+
+
+def test_an_items_code_repeats_no_secret_and_is_short(guard):
+    pin, key = "9f2c77aa", "sk-live-0123456789abcdef"
+    said = [settled.partial.done(), settled.partial.failed(f"pin {pin}"), settled.partial.unknown(f"api_key={key}")]
+    said += [settled.partial.not_done("x" * 10_000), settled.partial.not_done(429)]
+
+    @guard.tool(effect="write", partial=lambda *_: said, redact=["letters[].pin"], attempts=1, breaker=None)
+    def send(letters: list[dict]) -> str:
+        return "sent"
+
+    result = send.call(letters=[{"no": n, "pin": pin} for n in range(5)])
+    assert [item.code for item in result.items] == ["", "pin [redacted]", "api_key=[redacted]", "x" * 100, "429"]
+    calls = guard.journal.find(CallQuery())
+    kept = repr(calls) + repr(result.for_model()) + result.reason
+    assert (pin in kept, key in kept, len(calls)) == (False, False, 2)
 
 
 @pytest.mark.parametrize(

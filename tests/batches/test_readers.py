@@ -150,3 +150,17 @@ def test_no_item_is_ever_said_done_on_another_ones_answer():
                 if outcome.code.startswith("entry"):
                     told = names[int(outcome.code.removeprefix("entry"))]
                     assert told is None or asked[n] is None or told == asked[n]
+
+
+@pytest.mark.parametrize("reader", [http_207, elasticsearch_bulk], ids=["http_207", "bulk"])
+@pytest.mark.parametrize("ids", [["a", "b", "c"], [1, 2, 3], ["1", 2, 3]], ids=str)
+def test_an_item_that_is_a_name_itself_is_found_by_it(reader, ids):
+    """Entries may come in any order: by its place an item that was done would be sent again."""
+    rows = [{"id": str(name), "status": 429 if n == 0 else 201} for n, name in enumerate(ids)]
+    rows = [{"index": row | {"_id": row["id"]}} for row in rows] if reader is elasticsearch_bulk else rows
+    for order in itertools.permutations(rows):
+        answer = {"errors": True, "items": list(order)}
+        told = reader(answer, ids)
+        assert [outcome.part for outcome in told] == ["not_done", "done", "done"]
+    short = reader({"errors": True, "items": rows[1:]}, ids)
+    assert short[0].part == "unknown"

@@ -38,6 +38,7 @@ def test_it_answers_once_and_the_entry_is_told():
         {"kind": KeyKind.BUSINESS},
         {"lane": "a joined agent"},
         {"disputed": True},
+        {"key": "k~op_1", "operation_id": "op_1"},
         {"entry": 7},
         {"words": "others"},
         {"tool": "another"},

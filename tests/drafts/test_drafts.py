@@ -131,6 +131,21 @@ def test_a_draft_that_cannot_be_made_confirms_nothing(guard, box):
     assert [call.tool for call in waiting(guard.journal)] == ["write"]
 
 
+def test_a_draft_in_doubt_is_settled_before_its_run_is_rewound(guard, box):
+    mail = mail_of(guard, box)
+    box.trouble["write"] = TimeoutError("no answer")
+    with guard.run("r"):
+        result = mail.call("ann", "hello")
+    with pytest.raises(settled.DeclarationError, match="may still have an effect"):
+        guard.rewind("r", from_call=result.operation_id, by="eva", reason="wrong", effects="keep")
+    (draft,) = waiting(guard.journal)
+    guard.resolve(draft.operation_id, "did_not_happen", by="eva", reason="looked", then="fail", force=True)
+    guard.rewind("r", from_call=result.operation_id, by="eva", reason="wrong", effects="refuse")
+    with guard.run("r"):
+        assert mail("ann", "hello") == "ann: hello"
+    assert box.names() == ["write", "write", "send"]
+
+
 def test_a_run_that_is_undone_throws_drafts_away_and_takes_letters_back(guard, box):
     mail = mail_of(guard, box, approve=lambda to, text: to == "boss")
     with pytest.raises(Broken), guard.run("r", on_error="compensate"):

@@ -267,7 +267,7 @@ def test_a_key_that_cannot_work_is_refused(key):
         settled.Guard("memory://", token_key=key)
 
 
-@pytest.mark.parametrize("lane", ["", "two words", "ü", 5, None, "x" * 101])
+@pytest.mark.parametrize("lane", ["", "two words", "ü", 5, None, "x" * 101, "a/b"])
 def test_a_lane_that_cannot_work_is_refused(guard, lane):
     with guard.run("trip") as run, pytest.raises(settled.DeclarationError, match="lane="):
         run.token(lane=lane)

@@ -160,6 +160,117 @@ def test_an_undoing_that_fails_leaves_all_as_it_is_and_can_be_gone_on_with(desk)
         assert guard.tools["book"].call("flight").value == "b-flight"
 
 
+def test_what_agents_did_that_had_joined_is_rewound_with_it(desk, made):
+    guard = desk.open(token_key="k" * 32)
+
+    @guard.tool(effect="write", waiver="an order stays")
+    def order(item: str) -> str:
+        made.append(item)
+        return item
+
+    with guard.run("r") as run:
+        first = order.call("tea")
+        with guard.join(run.token(lane="bar")):
+            second = order.call("milk")
+    assert set(rewound(guard, first, effects="keep").operation_ids) == {first.operation_id, second.operation_id}
+    with guard.run("r") as run:
+        assert not order.call("tea").replayed
+        with guard.join(run.token(lane="bar")):
+            assert not order.call("milk").replayed
+    assert made == ["tea", "milk"] * 2
+
+
+@pytest.fixture
+def batch(guard, made):
+    """A batch whose second item is refused at first, and of whose third the first answer does not tell."""
+    busy, silent = settled.partial.not_done("busy"), settled.partial.unknown("silent")
+    early = {"b": busy, "c": silent}
+
+    @guard.tool(effect="write")
+    def drop(docs: list[str]) -> None:
+        made.extend(f"-{doc}" for doc in docs)
+
+    def read(answer, items):
+        return [settled.partial.done(doc) if answer[doc] else early[doc] for doc in items]
+
+    @guard.tool(effect="write", partial=read, compensate=drop, attempts=1, retry=settled.Backoff(base=1e-6))
+    def store(docs: list[str]) -> dict:
+        first = not made
+        made.extend(doc for doc in docs if not (first and doc == "b"))
+        return {doc: not first or doc == "a" for doc in docs}
+
+    return store
+
+
+def halved(guard, batch):
+    """Make a batch of which a person, and a later call of the run's next entry, settle what its answer left."""
+    with guard.run("r"):
+        first = batch.options(wait=0).call(docs=["a", "b", "c"])
+        later = guard.order.call(9, "tea")
+    guard.resolve(first.items[2].operation_id, "happened", by="eva", reason="looked")
+    with guard.run("r"):
+        whole = batch.call(docs=["a", "b", "c"])
+        assert (whole.status, whole.operation_id) == ("succeeded", first.operation_id)
+    return whole, later
+
+
+@pytest.mark.parametrize("position", [1, 2])
+def test_a_part_of_a_batch_is_not_set_aside_without_it(guard, batch, made, position):
+    whole, _ = halved(guard, batch)
+    before = list(made)
+    with pytest.raises(settled.DeclarationError, match=f"items of {whole.operation_id}: name that one"):
+        guard.rewind("r", from_call=whole.items[position].operation_id, by="e", reason="x", effects="undo")
+    assert made == before
+    rewound(guard, whole, effects="keep")
+    with guard.run("r"):
+        assert not batch.call(docs=["a", "b", "c"]).replayed
+
+
+def test_a_part_that_was_done_later_stays_with_its_batch(guard, batch, made):
+    whole, later = halved(guard, batch)
+    assert made == ["a", "c", ("order", 9, "tea"), "b"]
+    assert rewound(guard, later, effects="keep").operation_ids == (later.operation_id,)
+    with guard.run("r"):
+        again = batch.call(docs=["a", "b", "c"])
+        assert (again.status, again.replayed, again.operation_id) == ("succeeded", True, whole.operation_id)
+    assert len(made) == 4
+
+
+@pytest.mark.parametrize("outer", [{"effect": "read"}, {"effect": "write"}, {"effect": "write", "compensate": "leave"}])
+@pytest.mark.parametrize("inner", ["done", "lost"])
+def test_what_was_done_inside_of_a_call_that_failed_is_named_too(guard, made, outer, inner):
+    fails = [inner == "lost"]
+
+    @guard.tool(effect="write", compensate="leave", undo=lambda call, result: {"room": result}, breaker=None)
+    def pay(what: str) -> str:
+        made.append(what)
+        if fails.pop():
+            raise TimeoutError
+        fails.append(False)
+        return what
+
+    @guard.tool(attempts=1, **outer)
+    def help_with(room: str) -> str:
+        result = pay.call(room)
+        if len(made) == 1:
+            raise settled.NotExecuted("no")
+        return result.value
+
+    with guard.run("r"):
+        failed = help_with.call("attic")
+    assert failed.status == "failed"
+    if inner == "lost":
+        with pytest.raises(settled.DeclarationError, match="may still have an effect"):
+            rewound(guard, failed, effects="keep")
+        return
+    with pytest.raises(settled.DeclarationError, match=r"pay \[\w+\] had an effect"):
+        rewound(guard, failed)
+    assert len(rewound(guard, failed, effects="undo").undone) == 1
+    with guard.run("r"):
+        assert help_with("attic") == "attic"
+    assert made == ["attic", ("leave", "attic"), "attic"]
+
+
 def test_what_is_in_doubt_is_settled_first(desk):
     guard = desk.open()
     with guard.run("r"):

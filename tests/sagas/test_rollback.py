@@ -457,11 +457,16 @@ def test_calls_inside_of_a_call_are_undone_with_it_or_by_themselves(desk):
             raise settled.NotExecuted("no hotel")
         return name
 
+    @guard.tool(effect="read")
+    def look_for(name: str) -> str:
+        return guard.tools["book"](f"{name} flight")
+
     with pytest.raises(settled.CallFailed), guard.run("trip", on_error="compensate"):
+        look_for("p0")
         package("p1")
         package("p2", broken=True)
     assert undone == ["p1"]
-    assert [what for tool, what in desk.books if tool == "cancel"] == ["b-p2 flight"]
+    assert [what for tool, what in desk.books if tool == "cancel"] == ["b-p2 flight", "b-p0 flight"]
     assert status(guard) == "compensated"
 
 

@@ -19,6 +19,7 @@ from settled.core.ask import Ask
 from settled.core.drafts import as_draft, draft_key, scope_of_draft
 from settled.core.keys import business_key, content_digest, fingerprint, random_key, template_parts, without_defaults
 from settled.core.model import KeyKind
+from settled.core.parts import OF
 from settled.current import CurrentCall, current
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         lane_entry=place.run.lane_entry if place.run else 0,
         identity_declared=declared.identity is not None,
         step=options.step or "",
-        message=f"part/{options.part.operation_id}" if options.part else options.message,
+        message=f"{OF}{options.part.operation_id}" if options.part else options.message,
         sibling=options.sibling,
         by_model=options.by_model,
         despite=options.despite,

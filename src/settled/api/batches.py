@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from settled.api import secrets
 from settled.api.schema import plain
 from settled.core import codec
 from settled.core.keys import business_key, content_digest
@@ -18,7 +19,7 @@ from settled.core.model import BatchItem, Effect, Part
 from settled.core.parts import split_of
 from settled.current import current
 from settled.errors import DeclarationError, NotExecuted, PartlyDone
-from settled.partial.outcome import AMBIGUOUS, MISSING, Outcome, done, not_done, unknown
+from settled.partial.outcome import AMBIGUOUS, Outcome, done, not_done, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from settled.api.tool import Tool
     from settled.core.call import Call
 
+LONGEST_CODE = 100
+"""Characters of an item's code that are kept."""
 _LISTS = (list, tuple, collections.abc.Sequence)
 
 
@@ -118,16 +121,19 @@ def own_done(call: Call, batch: Batch, arguments: Mapping[str, Any]) -> dict[str
 
 
 def outcomes_of(batch: Batch, answer: Any, items: Sequence[Any]) -> list[Outcome]:
-    """Read an answer; what it leaves out, or says of something else, is in doubt. A reader that fails tells nothing."""
+    """Read an answer; what it leaves out, or says of something else, is in doubt.
+
+    A reader that fails, or does not return one outcome for each item, tells nothing: nobody can say which it left out.
+    """
     if batch.read is None:
         return [done()] * len(items)
     try:
         found = list(batch.read(answer, items))
     except Exception as error:  # noqa: BLE001 - the tool's own code, after the effect
         return [unknown(f"look_failed_{type(error).__name__}")] * len(items)
-    if len(found) > len(items) or not all(isinstance(each, Outcome) for each in found):
+    if len(found) != len(items) or not all(isinstance(each, Outcome) for each in found):
         return [AMBIGUOUS] * len(items)
-    return found + [MISSING] * (len(items) - len(found))
+    return found
 
 
 # --- one attempt --------------------------------------------------------------------------------
@@ -179,7 +185,7 @@ class Reading:
     def _split(self, outcomes: Sequence[Outcome], **answer: Any) -> PartlyDone:
         parts = [self._part(outcome) for outcome in outcomes]
         items = tuple(
-            BatchItem(key, part, outcome.code, self._alone(n) if part is Part.UNKNOWN else b"")
+            BatchItem(key, part, self._code(outcome), self._alone(n) if part is Part.UNKNOWN else b"")
             for n, (key, part, outcome) in enumerate(zip(self.keys, parts, outcomes, strict=True))
         )
         error = PartlyDone()
@@ -194,6 +200,13 @@ class Reading:
             return Part.NOT_DONE if part is Part.UNKNOWN else part
         refused = part in (Part.FAILED, Part.NOT_DONE)
         return Part.UNKNOWN if refused and self.doubted else part  # a later refusal clears no doubt
+
+    def _code(self, outcome: Outcome) -> str:
+        """Return the code as it is kept: it is the other side's text, and may repeat a secret that it was sent."""
+        if not outcome.code:
+            return ""
+        hidden = secrets.hidden(self.arguments, self.tool.checked.options.redact)
+        return secrets.clean(str(outcome.code), hidden)[:LONGEST_CODE]
 
     def _alone(self, place: int) -> bytes:
         """Return the arguments of one item, as a record keeps them."""

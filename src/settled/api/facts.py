@@ -11,6 +11,7 @@ from pydantic_core import to_jsonable_python
 from settled.api import explain, findings, secrets
 from settled.api.vault import SEALED
 from settled.core import codec, runs
+from settled.core.parts import part_of
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def of_call(call: Call, now: Moment) -> Facts:
         "undoes": undone_by(call),
         "scope": call.scope,
         "step": call.step,
-        "part_of": call.message.removeprefix("part/") if call.message.startswith("part/") else None,
+        "part_of": part_of(call) or None,
     }
 
 

@@ -48,8 +48,10 @@ def token_for(run: Run, lane: str, tools: Iterable[Any] | None, within: float | 
     guard = run.guard
     if not guard.token_keys:
         raise DeclarationError("tokens are signed: give Guard(token_key=…), the same on both sides")
-    if type(lane) is not str or not LANE.fullmatch(lane):
-        raise DeclarationError(f"lane={lane!r}: a lane is 1 to 100 printable ASCII characters, the same each time")
+    if type(lane) is not str or not LANE.fullmatch(lane) or "/" in lane:  # it stands between a lane and one within it
+        raise DeclarationError(
+            f"lane={lane!r}: a lane is 1 to 100 printable ASCII characters without '/', the same each time"
+        )
     if within is not None and not within > 0:
         raise DeclarationError(f"within must be a number of seconds above 0, not {within!r}")
     left = LIFE if run.deadline is None else run.deadline - time.monotonic()

@@ -17,6 +17,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.api import care, making, secrets
+from settled.api.batches import item_keys
 from settled.api.queue import ByKey, pages
 from settled.api.schema import BadArguments
 from settled.core import codec
@@ -25,6 +26,7 @@ from settled.core.keys import fingerprint, format_key, without_defaults
 from settled.core.late import Evidence
 from settled.core.ledger import SKEW, Effect, Entry, Known, Match, distinct, match
 from settled.core.notes import LEDGER, read
+from settled.core.parts import is_item, part_of, split_of
 from settled.core.settling import Settle
 from settled.core.states import State
 from settled.drivers.floor import LOG
@@ -177,10 +179,24 @@ class Comparison:
 
     def _known(self, call: Call) -> Known:
         key = format_key(call.key, self.tool.checked.options.key_format)
-        return Known(call, key, self._of_undoing(call) if call.scope.startswith("undo:") else call.identity)
+        other = call.scope.startswith("undo:") or part_of(call)
+        return Known(call, key, self._as_given(call) if other else call.identity, self._items(call))
 
-    def _of_undoing(self, call: Call) -> str:
-        """Return the identity of what a compensation was given: on record it bears that of the step it undoes."""
+    def _items(self, call: Call) -> tuple[str, ...]:
+        """Return the keys that a batch has given its items; none where its arguments cannot be read as they were."""
+        batch, split = self.tool.checked.batch, split_of(call)
+        if batch is None or is_item(call):
+            return ()
+        if split is not None:
+            return tuple(item.key for item in split[1])
+        try:
+            items = codec.loads(self.guard.vault.unlock(call.arguments))[batch.parameter]
+            return tuple(item_keys(self.guard, self.tool, batch, call.operation_id, items))
+        except Exception:  # noqa: BLE001 - item_key is the tool's own code
+            return ()
+
+    def _as_given(self, call: Call) -> str:
+        """Return the identity of what it was given: on record it bears that of the step it undoes, or of its items."""
         try:
             given = codec.loads(self.guard.vault.unlock(call.arguments))
             return self._identity(dict(given))
@@ -220,13 +236,26 @@ class Work:
             and call.first_intent.wall >= self.of.start
             and call.changed.wall <= settled
             and not self.found.has(call)
+            and self._would_show(call)
         ]
 
     def _absent(self) -> Iterable[Call]:
         for call in self.calls:
             open_here = call.state is State.UNKNOWN and self._own(call) and not call.held
-            if open_here and call.first_intent.wall >= self.of.start and not self.found.has(call):
+            lacks = open_here and call.first_intent.wall >= self.of.start and not self.found.has(call)
+            if lacks and self._would_show(call):
                 yield call
+
+    def _would_show(self, call: Call) -> bool:
+        """Whether the ledger shows effects under such keys as the call's: of batches they may be those of items.
+
+        By arguments alone nobody can say whether a list of items is listed as such, or item by item.
+        """
+        if self.tool.checked.batch is None:
+            return True
+        if is_item(call):
+            return bool(self.found.item_keys)
+        return any(other.operation_id in self.found.by_key for other in self.calls if not is_item(other))
 
     def conclude(self) -> Compared:
         """Settle what can be settled, and put on record what was found. Raises ``JournalError``."""
@@ -289,7 +318,10 @@ class Work:
         for entry, call in self.found.doubled:
             if entry.effect.wall >= self.of.start and self._own(call):
                 yield self._finding("doubled", repr(entry.name), call, entry)
+        batch = self.tool.checked.batch is not None
         for entry, like in self.found.strangers:
+            if batch and not entry.effect.key:
+                continue  # one item of a list, perhaps
             if self.of.judged(entry) and entry.effect.wall >= self._covered() and not self._known_elsewhere(entry):
                 yield self._finding("orphaned", repr(entry.name), like, entry)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from typing import TYPE_CHECKING
 
+from settled.core.books import RunState
 from settled.core.recall import Recall
 from settled.core.values import replace
 from settled.errors import JournalError
+from settled.host import steady
 from settled.ports import CallQuery
 
 if TYPE_CHECKING:
@@ -42,15 +43,15 @@ class Recollection:
     @property
     def is_read(self) -> bool:
         """Whether what was read still stands."""
-        return self._recall is not None and time.monotonic() < self._until
+        return self._recall is not None and steady() < self._until
 
     def read(self, run: Run) -> None:
         """Read the run; one that cannot be read, or is too long, is forgotten."""
-        began, calls = time.monotonic(), _calls_of(run)
-        if calls is None:
-            run.recollection = None
+        calls, until = _calls_of(run), _held_until(run)
+        if calls is None or until is None:
+            run.recollection, calls = None, None
         with self._lock:
-            self._recall, self._until = Recall(calls or (), run.memory), began + run.guard.lease
+            self._recall, self._until = Recall(calls or (), run.memory), until or 0.0
             for tool, identity in self._left:
                 self._recall.leave(tool, identity)
 
@@ -65,13 +66,28 @@ class Recollection:
         """Return the call that answers; ``None``: the claim is to decide."""
         with self._lock:
             recall = self._recall
-            if recall is None or time.monotonic() >= self._until:
+            if recall is None or steady() >= self._until:
                 return None
             call = recall.take(tool, identity, words)
             self._misses = 0 if call is not None else self._misses + 1
             if not recall or self._misses >= MOST_MISSES:
                 run.recollection = None
             return call
+
+
+def _held_until(run: Run) -> float | None:
+    """Return until when the entry surely holds the run, on ``steady``; ``None`` if it does not, or nobody can say.
+
+    It is asked after the calls were read: what was undone before then is seen in one of the two.
+    """
+    began, journal = steady(), run.guard.journal
+    try:
+        record = journal.run(run.guard.tenant, run.record_id)
+        left = None if record is None or record.lease is None else record.lease.since(journal.now())
+    except JournalError:
+        return None
+    ours = record is not None and record.entry == run.entry and record.state is RunState.ACTIVE
+    return began + left if ours and left is not None and left > 0 else None
 
 
 def _calls_of(run: Run) -> list[Call] | None:

@@ -118,6 +118,7 @@ def _mistakes(guard: Guard, seen: Passage, effects: Effects) -> list[tuple[bool,
     fixed = [call for call in seen.standing if not call.terms.compensate]
     away = [call for call in seen.standing if call.terms.compensate and call.terms.compensate not in guard.tools]
     return [
+        (bool(seen.part_of), f"this call went on with items of {seen.part_of}: name that one"),
         (bool(seen.open), f"{_names(seen.open)} may still have an effect: settle that first"),
         (
             bool(seen.inner),

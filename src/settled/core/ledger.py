@@ -82,6 +82,8 @@ class Known(Struct, frozen=True):
     call: Call
     key: str
     identity: str
+    items: tuple[str, ...] = ()
+    """Of a batch: the keys of its items. Its effects may be listed under either, one for each item."""
 
 
 @dataclass(slots=True)
@@ -92,6 +94,10 @@ class Match:
     """Operation id -> its effect, found by the key."""
     by_identity: dict[str, Entry] = field(default_factory=dict)
     """Operation id -> an effect that can be its own."""
+    by_item: set[str] = field(default_factory=set)
+    """Operation ids of batches of which the key of an item is listed: some of it was done."""
+    item_keys: set[str] = field(default_factory=set)
+    """The keys of items that are listed."""
     doubled: list[tuple[Entry, Call]] = field(default_factory=list)
     """Further effects of a call."""
     strangers: list[tuple[Entry, Call | None]] = field(default_factory=list)
@@ -99,7 +105,7 @@ class Match:
 
     def has(self, call: Call) -> bool:
         """Whether the ledger lists an effect of the call, or one that can be its own."""
-        return call.operation_id in self.by_key or call.operation_id in self.by_identity
+        return any(call.operation_id in found for found in (self.by_key, self.by_identity, self.by_item))
 
 
 def distinct(entries: Iterable[Entry]) -> list[Entry]:
@@ -111,8 +117,12 @@ def distinct(entries: Iterable[Entry]) -> list[Entry]:
 def match(entries: Sequence[Entry], calls: Sequence[Known]) -> Match:
     """Match effects with calls. ``entries``: each once, in the order of their times."""
     found = Match()
-    keys = {known.key: known.call for known in calls}
-    rest = [entry for entry in entries if not _by_key(entry, keys, found)]
+    items: defaultdict[str, list[Known]] = defaultdict(list)  # a call that goes on with a batch's items has them, too
+    for known in calls:
+        for key in known.items:
+            items[key].append(known)
+    own = {known.key: known for known in calls} | {known.call.key: known for known in calls if known.call.key in items}
+    rest = [entry for entry in entries if not (_by_key(entry, own, items, found) or _by_item(entry, items, found))]
     alike: defaultdict[str, list[Call]] = defaultdict(list)
     for known in calls:
         alike[known.identity].append(known.call)
@@ -121,14 +131,29 @@ def match(entries: Sequence[Entry], calls: Sequence[Known]) -> Match:
     return found
 
 
-def _by_key(entry: Entry, keys: Mapping[str, Call], found: Match) -> bool:
-    call = keys.get(entry.effect.key) if entry.effect.key else None
-    if call is None:
+def _by_key(entry: Entry, own: Mapping[str, Known], items: Mapping[str, Sequence[Known]], found: Match) -> bool:
+    key = entry.effect.key
+    known = own.get(key) if key else None
+    if known is None:
         return False
+    call = known.call
+    if key in items:
+        found.item_keys.add(key)
     if call.operation_id not in found.by_key:
         found.by_key[call.operation_id] = entry
-    elif call.state is not State.PARTIAL:  # of which one call may have several effects
+    elif call.state is not State.PARTIAL and not known.items:  # one call of a batch may have several effects
         found.doubled.append((entry, call))
+    return True
+
+
+def _by_item(entry: Entry, items: Mapping[str, Sequence[Known]], found: Match) -> bool:
+    key = entry.effect.key
+    if not key or key not in items:
+        return False
+    if key in found.item_keys:
+        found.doubled.append((entry, items[key][0].call))
+    found.item_keys.add(key)
+    found.by_item |= {known.call.operation_id for known in items[key]}
     return True
 
 

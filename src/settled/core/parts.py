@@ -41,6 +41,10 @@ _AS_A_WHOLE = {
 """What a record says of the items that it is about, where it has no answer for each."""
 
 
+OF = "part/"
+"""Begins the message of a call that goes on with another one's items."""
+
+
 class ItemNow(Struct, frozen=True):
     """How one item stands."""
 
@@ -54,6 +58,17 @@ class ItemNow(Struct, frozen=True):
 def part_key(call: Call) -> str:
     """Return the key of the call that goes on with the items of this one that were not done."""
     return business_key(call.tenant, call.tool, (call.operation_id,), "part")
+
+
+def part_of(call: Call) -> str:
+    """Return the operation id of the call whose items this one is about; empty for a call of its own."""
+    return call.message.removeprefix(OF) if call.message.startswith(OF) and call.kind is KeyKind.BUSINESS else ""
+
+
+def is_item(call: Call) -> bool:
+    """Whether it is the record of one item in doubt."""
+    batch = part_of(call)
+    return bool(batch) and call.key != business_key(call.tenant, call.tool, (batch,), "part")
 
 
 def split_of(call: Call) -> tuple[Attempt, tuple[BatchItem, ...]] | None:
@@ -145,7 +160,7 @@ def _alone(call: Call, attempt: Attempt, item: BatchItem, no: int, now: Moment) 
         state=State.PROCESSING,
         epoch=1,
         claim=operation_id,
-        message=f"part/{call.operation_id}",
+        message=f"{OF}{call.operation_id}",
         step="",
         attempts=(replace(attempt, no=1, epoch=1, standing=Standing.MAYBE, fault=fault),),
         result=None,

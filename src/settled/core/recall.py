@@ -54,4 +54,5 @@ class Recall:
 
 
 def _is_plain(call: Call) -> bool:
-    return call.state is State.SUCCEEDED and call.kind is KeyKind.SCOPED and not call.lane and not call.disputed
+    stands = call.state is State.SUCCEEDED and not call.disputed and not is_set_aside(call)
+    return stands and call.kind is KeyKind.SCOPED and not call.lane

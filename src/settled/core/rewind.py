@@ -12,17 +12,19 @@ from msgspec import Struct
 
 from settled.core.books import RunRecord, RunState
 from settled.core.call import Call, evolve
-from settled.core.drafts import UNCONFIRMED, drop
+from settled.core.drafts import UNCONFIRMED, drop, scope_of_draft
+from settled.core.lanes import lane_of
 from settled.core.model import Effect
+from settled.core.parts import part_of
 from settled.core.runs import BARRED, Held, held, scope_of_run
-from settled.core.saga import DONE, did_some
+from settled.core.saga import DONE, did_some, leaves_inside
 from settled.core.states import UNSETTLED, Event, State
 from settled.core.values import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from settled.core.books import Books
+    from settled.core.books import Books, Step
     from settled.core.model import Moment, Owner
 
 HAS_EFFECT = DONE | {State.COMPENSATING}
@@ -43,11 +45,13 @@ class Passage(Struct, frozen=True):
 
     calls: tuple[Call, ...] = ()
     open: tuple[Call, ...] = ()
-    """Unknown or at work: to be settled first."""
+    """Unknown or at work: to be settled first. These and the next may be calls made inside of a call."""
     standing: tuple[Call, ...] = ()
     """What they did stands."""
     inner: tuple[str, ...] = ()
     """Runs that were entered inside of this one: they replay by themselves."""
+    part_of: str = ""
+    """The batch that the first call went on with: that one is to be named."""
 
 
 def passage(books: Books, tenant: str, run_id: str, operation_id: str) -> Passage | None:
@@ -56,16 +60,47 @@ def passage(books: Books, tenant: str, run_id: str, operation_id: str) -> Passag
     first = next((step for step in steps if step.call.operation_id == operation_id), None)
     if first is None or is_set_aside(first.call):
         return None
-    later = [step for step in steps if _from(step.place, step.call, first.place, first.call)]
-    calls = [step.call for step in sorted(later, key=lambda step: step.place, reverse=True)]
-    calls = [call for call in calls if not is_set_aside(call)]
-    effects = [call for call in calls if call.terms.effect is not Effect.READ]
+    wholes = {step.call.operation_id: _whole_of(step.call, steps) for step in steps}
+    begun = {step.call.operation_id for step in steps if _from(step.place, step.call, first.place, first.call)}
+    later = [step for step in steps if wholes[step.call.operation_id] in begun and not is_set_aside(step.call)]
+    inside = [step.call for step in _last_first(_with_inside(books, later))]
+    effects = [call for call in inside if call.terms.effect is not Effect.READ]
+    whole = wholes[operation_id]
     return Passage(
-        tuple(calls),
+        tuple(step.call for step in _last_first(later)),
         tuple(call for call in effects if call.state in UNSETTLED),
         tuple(call for call in effects if call.state in HAS_EFFECT and did_some(call)),
-        tuple(run.run_id for run in books.runs_within(tenant, run_id) if run.state is not RunState.COMPENSATED),
+        tuple(run.run_id for run in books.runs_within(tenant, run_id) if _replays(run)),
+        "" if whole == operation_id else whole,
     )
+
+
+def _whole_of(call: Call, steps: Sequence[Step]) -> str:
+    """Return the batch that a call went on with, or itself: nobody makes a part anew without its batch."""
+    calls = {step.call.operation_id: step.call for step in steps}
+    while (batch := calls.get(part_of(call))) is not None:
+        call = batch
+    return call.operation_id
+
+
+def _with_inside(books: Books, steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield the calls, those made inside of one that says nothing of them, and drafts in doubt."""
+    for step in steps:
+        yield step
+        if leaves_inside(step.call):
+            yield from _with_inside(books, books.begun_in(f"call:{step.call.operation_id}"))
+        if step.call.terms.drafted and step.call.state in UNCONFIRMED:  # one that was made is thrown away with it
+            drafts = books.begun_in(scope_of_draft(step.call.operation_id))
+            yield from (draft for draft in drafts if draft.call.state in UNSETTLED)
+
+
+def _last_first(steps: Iterable[Step]) -> list[Step]:
+    return sorted(steps, key=lambda step: step.place, reverse=True)
+
+
+def _replays(run: RunRecord) -> bool:
+    """Whether an inner run answers by itself; what was done in a lane stands among the run's own calls."""
+    return run.state is not RunState.COMPENSATED and not lane_of(run)
 
 
 def _from(place: int, call: Call, first: int, one: Call) -> bool:

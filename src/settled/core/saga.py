@@ -82,13 +82,19 @@ def _may_stay(call: Call) -> bool:
     return call.terms.waived and not call.terms.compensate
 
 
+def leaves_inside(call: Call) -> bool:
+    """Whether what was called inside of it stands by itself: undoing the call itself undoes none of that."""
+    stays = call.state in DONE | UNSETTLED and _may_stay(call)
+    return call.terms.effect is Effect.READ or call.state in WITHOUT_EFFECT or stays
+
+
 def _steps(books: Books, scope: str) -> Iterator[Step]:
     """Yield the calls with effects; those made inside of a call that is not undone as a whole, too."""
     for step in books.begun_in(scope):
         call = step.call
         if call.terms.effect is not Effect.READ:
             yield step
-        if call.state in WITHOUT_EFFECT or (call.state in DONE | UNSETTLED and _may_stay(call)):
+        if leaves_inside(call):
             yield from _steps(books, f"call:{call.operation_id}")
         if call.terms.drafted and call.state in UNCONFIRMED:
             yield from _steps(books, scope_of_draft(call.operation_id))

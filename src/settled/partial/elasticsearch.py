@@ -9,7 +9,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from settled.core.faults.statuses import of_status
-from settled.partial.outcome import AMBIGUOUS, Reader, by_fault, done, failed, name_in, not_done, place, unknown
+from settled.partial.outcome import (
+    AMBIGUOUS,
+    Reader,
+    by_fault,
+    done,
+    failed,
+    name_in,
+    names_of,
+    not_done,
+    place,
+    unknown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -26,7 +37,9 @@ def _read(answer: Any, items: Sequence[Any]) -> Sequence[Outcome]:
     entries = answer.get("items") if isinstance(answer, Mapping) else None
     if not isinstance(entries, list):
         return [AMBIGUOUS] * len(items)
-    return place([_name(item) for item in items], [(_name(entry), _one(entry)) for entry in entries])
+    found = [(_name(entry), _one(entry)) for entry in entries]
+    plain = names_of(items, found)
+    return place([_name(item) if own is None else own for item, own in zip(items, plain, strict=True)], found)
 
 
 def _name(item: Any) -> Hashable | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from settled.core.faults.statuses import of_status
-from settled.partial.outcome import AMBIGUOUS, Reader, by_fault, done, name_in, place, unknown
+from settled.partial.outcome import AMBIGUOUS, Reader, by_fault, done, name_in, names_of, place, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,12 +20,14 @@ _ERROR, _END = 400, 600
 def multi_status(answer: Any, items: Sequence[Any]) -> Sequence[Outcome]:
     """Read a list (or the first list of an object) of objects with ``status`` or ``statusCode``.
 
-    Matched by ``id``, ``href``, ``key`` or ``external_id`` where items and answers have one, else by place.
+    Matched by ``id``, ``href``, ``key`` or ``external_id`` where items and answers have one, else by place; a text or a
+    number among the items may be such a name itself.
     """
     found = _entries(answer)
     if found is None or not all(isinstance(each, Mapping) for each in found):
         return [AMBIGUOUS] * len(items)
-    return place([name_in(item, *_NAMES) for item in items], [(name_in(each, *_NAMES), _one(each)) for each in found])
+    entries = [(name_in(each, *_NAMES), _one(each)) for each in found]
+    return place(names_of(items, entries, *_NAMES), entries)
 
 
 def _entries(answer: Any) -> list[Any] | None:

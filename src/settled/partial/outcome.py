@@ -119,6 +119,17 @@ def place(asked: Sequence[Hashable | None], entries: Sequence[Entry]) -> list[Ou
     return [_named(found.get(name, []), wanted[name]) for name in asked]
 
 
+def names_of(items: Sequence[Any], entries: Sequence[Entry], *fields: str) -> list[Hashable | None]:
+    """Return what names each item: one of the fields, or itself where the answer has an entry of that name."""
+    found = {str(name): name for name, _ in entries if name is not None}
+    return [_own_name(item, name_in(item, *fields), found) for item in items]
+
+
+def _own_name(item: Any, name: Hashable | None, found: Mapping[str, Hashable]) -> Hashable | None:
+    plain = isinstance(item, str | int) and not isinstance(item, bool)
+    return found.get(str(item)) if name is None and plain else name
+
+
 def _agree(asked: Hashable | None, name: Hashable | None) -> bool:
     return asked is None or name is None or asked == name
 
