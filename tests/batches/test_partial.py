@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from contextlib import nullcontext
 
 import pytest
 
@@ -145,6 +146,24 @@ def test_a_like_call_of_the_same_entry_goes_on_with_what_is_left(guard, store, i
         assert store.asked == [["d0", "d1"], ["d1"], ["d1"], ["d1"]]
         index.call(docs=TEN[:2])  # now it is another one
     assert sorted(store.held) == ["d0", "d0", "d1", "d1"]
+
+
+@pytest.mark.parametrize("in_run", [True, False], ids=["in a run", "outside of runs"])
+@pytest.mark.parametrize("ask", ["tool", "model"])
+def test_a_model_that_asks_for_all_of_them_again_doubles_nothing(guard, store, index, in_run, ask):
+    store.trouble = {"d8": [400], "d9": [400]}
+    with guard.run("r") if in_run else nullcontext():
+        for _ in range(3):
+            result = index.call(docs=TEN) if ask == "tool" else guard.dispatch("index", {"docs": TEN})
+            assert (result.status, statuses(result)) == ("partial", ["done"] * 8 + ["failed"] * 2)
+        assert index.call(docs=["d8", "d9"]).ok
+    assert store.asked == [TEN, ["d8", "d9"]]
+
+
+def test_once_all_are_done_a_like_call_is_another_one(guard, store, index):
+    with guard.run("r"):
+        assert [index.call(docs=TEN).replayed for _ in range(2)] == [False, False]
+    assert store.asked == [TEN, TEN]
 
 
 def test_equal_items_are_two(guard, store, index):

@@ -306,7 +306,7 @@ def note(guard: Guard, prepared: Prepared, answer: Answer) -> None:
         guard.streak_of().succeeded(tool.name)
     ask = prepared.life.ask
     if ask is not None and ask.kind is KeyKind.RANDOM and answer.call is not None:
-        is_open = answer.status in ("unknown", "in_progress")
+        is_open = answer.status in ("unknown", "in_progress", "partial")
         guard.told_open.note(told_as(ask.tool, ask.fingerprint), answer.call.operation_id, is_open=is_open)
 
 

@@ -14,7 +14,6 @@ from settled.core.ask import Barred, Conflict, Suspect, Untold
 from settled.core.entry import Entry
 from settled.core.model import Effect, KeyKind
 from settled.core.owed import owed_to
-from settled.core.parts import is_open
 from settled.core.rewind import is_set_aside
 from settled.core.rules import lease_over
 from settled.core.states import MAY_HAVE_EFFECT, State
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 HARMLESS = frozenset({Effect.READ, Effect.IDEMPOTENT})
 """What these tools do may be done again under another key; the other side de-duplicates on the same key only."""
 OPEN_STATES = (State.SUCCEEDED, State.UNKNOWN, State.PROCESSING, State.PARTIAL, State.AWAITING_APPROVAL)
-STILL_WAITING = (State.PROCESSING, State.AWAITING_APPROVAL)
+STILL_WAITING = (State.PROCESSING, State.AWAITING_APPROVAL, State.PARTIAL)
 MADE_AGAIN = (State.NOT_DONE, State.PARKED)
 
 
@@ -133,8 +132,7 @@ def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
         if call is None or entry.awaited(operation_id) or not (_like(call, ask) and _may_bar(call, ask)):
             continue
         told = not entry.untold(call) and not entry.unread(call, ask.message)
-        waits = call.state in STILL_WAITING or (call.state is State.PARTIAL and is_open(books, call))
-        if waits or not told:  # to be told that it is in flight, waits, or has items left ends nothing
+        if call.state in STILL_WAITING or not told:  # being told that it is not at its end ends nothing
             return Match(call, like=True)
     return None
 

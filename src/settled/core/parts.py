@@ -104,11 +104,6 @@ def _by(record: Call, item: BatchItem) -> ItemNow:
     return ItemNow(item.key, _AS_A_WHOLE[record.state], code, record.operation_id)
 
 
-def is_open(books: Books, call: Call) -> bool:
-    """Whether something may still become of one of its items."""
-    return any(item.part in (Part.UNKNOWN, Part.NOT_DONE) for item in items_of(books, call))
-
-
 # --- items in doubt -------------------------------------------------------------------------------
 
 
