@@ -102,20 +102,25 @@ class Postman:
             self._round()
 
     def _round(self) -> None:
-        rows = self.journal.alerts(BATCH)
-        if not rows and time.monotonic() < self._look_next:
-            return
-        alarms = {subject: notes.read(text) for subject, text in self.journal.notes(notes.ALARM).items()}
         looks = time.monotonic() >= self._look_next
-        over = self._over(alarms) if looks else {}
+        if not looks and not self.journal.alerts(1):
+            return
+        rows, alarms, over = self._seen(looks=looks)
         if not (rows or over) or not self._ours():
             return
+        rows, alarms, over = self._seen(looks=looks)  # whoever delivered until now may have told of them
         tries = {name: notes.read(text) for name, text in self.journal.notes(notes.DELIVERY).items()}
         for row in rows:
             if self._told(row.alert_id) and self._opened(row, alarms, tries, looks=looks):
                 over.pop(row.operation_id, None)
         for subject, told in over.items():
             self._ended(subject, told, tries)
+
+    def _seen(self, *, looks: bool) -> tuple[Sequence[Alert], dict[str, Any], dict[str, Any]]:
+        """Return the rows of the outbox, the alarms that receivers know of, and those of them that are over."""
+        rows = self.journal.alerts(BATCH)
+        alarms = {subject: notes.read(text) for subject, text in self.journal.notes(notes.ALARM).items()}
+        return rows, alarms, self._over(alarms) if looks else {}
 
     def _over(self, alarms: dict[str, Any]) -> dict[str, Any]:
         """Return the alarms that are no longer so; with many of them, they are looked at less often."""
