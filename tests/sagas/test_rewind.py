@@ -4,7 +4,9 @@ import pytest
 
 import settled
 from settled.core.states import State
+from settled.journals.memory import MemoryJournal
 from settled.ports import CallQuery
+from settled.testing.records import FakeClock
 
 
 @pytest.fixture
@@ -269,6 +271,32 @@ def test_what_was_done_inside_of_a_call_that_failed_is_named_too(guard, made, ou
     with guard.run("r"):
         assert help_with("attic") == "attic"
     assert made == ["attic", ("leave", "attic"), "attic"]
+
+
+def test_what_a_late_request_would_do_anew_is_not_undone_yet(made):
+    clock = FakeClock()
+    with settled.Guard(MemoryJournal(clock)) as guard:
+
+        @guard.tool(effect="write")
+        def leave(room: str) -> None:
+            made.append(("leave", room))
+
+        @guard.tool(effect="idempotent", compensate=leave, max_request_lifetime=60, retry=settled.Backoff(base=1e-6))
+        def take(room: str) -> str:
+            made.append(("take", room))
+            if len(made) == 1:
+                raise TimeoutError
+            return room
+
+        with guard.run("r"):
+            call = take.call("attic")
+        assert (call.status, len(made)) == ("succeeded", 2)
+        with pytest.raises(settled.DeclarationError, match="may still arrive"):
+            rewound(guard, call, effects="undo")
+        assert len(made) == 2
+        clock.advance(61)
+        assert rewound(guard, call, effects="undo").undone == (call.operation_id,)
+        assert made[2:] == [("leave", "attic")]
 
 
 def test_what_is_in_doubt_is_settled_first(desk):

@@ -128,6 +128,10 @@ def _mistakes(guard: Guard, seen: Passage, effects: Effects) -> list[tuple[bool,
             effects == "refuse" and bool(seen.standing),
             f"{_names(seen.standing)} had an effect: undo it first (--undo), or say that it stays (--keep-effects)",
         ),
+        (
+            effects == "undo" and bool(seen.arriving),
+            f"a request of {_names(seen.arriving)} may still arrive, and do it anew: wait for its max_request_lifetime",
+        ),
         (effects == "undo" and bool(fixed), f"nothing undoes {_names(fixed)}"),
         (effects == "undo" and bool(away), f"what undoes {_names(away)} is not known here: name the app"),
     ]

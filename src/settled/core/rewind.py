@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from settled.core import rules
 from settled.core.books import RunRecord, RunState
 from settled.core.call import Call, evolve
 from settled.core.drafts import UNCONFIRMED, drop, scope_of_draft
@@ -52,9 +53,11 @@ class Passage(Struct, frozen=True):
     """Runs that were entered inside of this one: they replay by themselves."""
     part_of: str = ""
     """The batch that the first call went on with: that one is to be named."""
+    arriving: tuple[Call, ...] = ()
+    """A request of them may still arrive, and would do anew what is undone before."""
 
 
-def passage(books: Books, tenant: str, run_id: str, operation_id: str) -> Passage | None:
+def passage(books: Books, tenant: str, run_id: str, operation_id: str, now: Moment) -> Passage | None:
     """Look through the calls of a run from this one on; ``None`` if it is no call of the run that answers."""
     steps = books.begun_in(scope_of_run(tenant, run_id))
     first = next((step for step in steps if step.call.operation_id == operation_id), None)
@@ -72,6 +75,7 @@ def passage(books: Books, tenant: str, run_id: str, operation_id: str) -> Passag
         tuple(call for call in effects if call.state in HAS_EFFECT and did_some(call)),
         tuple(run.run_id for run in books.runs_within(tenant, run_id) if _replays(run)),
         "" if whole == operation_id else whole,
+        tuple(call for call in effects if call.state in HAS_EFFECT and rules.seconds_to_rest(call, now) != 0),
     )
 
 
@@ -117,8 +121,7 @@ class LookFrom(Struct, frozen=True):
 
     def apply(self, books: Books, now: Moment) -> Passage | None:
         """Return it."""
-        del now
-        return passage(books, self.tenant, self.run_id, self.operation_id)
+        return passage(books, self.tenant, self.run_id, self.operation_id, now)
 
 
 class Refused(Struct, frozen=True):
@@ -200,7 +203,7 @@ class SetAside(Struct, frozen=True):
         run = books.run(self.tenant, self.run_id)
         if run is None or run.claim != self.claim:
             return Refused("another process works on the run by now")
-        seen = passage(books, self.tenant, self.run_id, self.operation_id)
+        seen = passage(books, self.tenant, self.run_id, self.operation_id, now)
         if seen is None:
             return ()  # the answer to this very transition was lost
         if seen.open or (seen.standing and not self.keep) or {c.operation_id for c in seen.calls} != {*self.expected}:
