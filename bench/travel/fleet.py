@@ -272,7 +272,8 @@ class Fleet:
 
 def _environment() -> dict[str, str]:
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return {**os.environ, "PYTHONPATH": path}
+    ours = {name: value for name, value in os.environ.items() if name not in ("SETTLED_JOURNAL", "SETTLED_APP")}
+    return {**ours, "PYTHONPATH": path}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

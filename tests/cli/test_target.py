@@ -61,6 +61,13 @@ def test_the_variables_stand_for_the_options(shop, monkeypatch):
     assert shop.cli("reconcile", journal=False).code == 0
 
 
+def test_the_journal_of_one_command_is_not_left_in_the_environment(shop, monkeypatch):
+    shop.make("mail", to="a")
+    monkeypatch.delenv("SETTLED_JOURNAL", raising=False)
+    assert shop.cli("reconcile", "--app", "shop:guard").code == 0
+    assert "SETTLED_JOURNAL" not in os.environ
+
+
 @pytest.mark.parametrize(
     ("url", "code", "words"),
     [

@@ -470,6 +470,23 @@ def test_calls_inside_of_a_call_are_undone_with_it_or_by_themselves(desk):
     assert status(guard) == "compensated"
 
 
+def test_what_was_called_inside_of_a_call_that_nothing_undoes_is_undone_by_itself(desk):
+    guard = desk.open()
+
+    @guard.tool(effect="write")
+    def package(name: str) -> str:
+        return guard.tools["book"](f"{name} flight")
+
+    with guard.run("trip") as run:
+        package("p")
+        run.compensate("no hotel")
+    assert desk.books == [("book", "p flight"), ("cancel", "b-p flight")]
+    assert (status(guard), queued(guard)) == (
+        "partly_compensated",
+        [("package", "compensating", "no_compensation")],
+    )
+
+
 # --- crashes ---
 
 

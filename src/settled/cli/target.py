@@ -77,9 +77,8 @@ def opened(given: Given, *, tools: str = "") -> Iterator[Target]:
 def _guard_of(given: Given) -> Guard:
     if given.app is None:
         return _bare_guard(given.journal)
-    if given.journal is not None:
-        os.environ[VARIABLE] = given.journal  # for an app whose guard is told by the environment
-    guard = load_guard(given.app)
+    with _environment(given.journal):
+        guard = load_guard(given.app)
     if given.journal is not None and _place(given.journal) != _place(guard.journal.url):
         guard.close()
         raise Problem(
@@ -88,6 +87,21 @@ def _guard_of(given: Given) -> Guard:
             f"{given.journal}: leave one out",
         )
     return guard
+
+
+@contextmanager
+def _environment(url: str | None) -> Iterator[None]:
+    """Name the journal in the environment, for an app whose guard is told by it: only while the app is loaded."""
+    before = os.environ.get(VARIABLE)
+    try:
+        if url is not None:
+            os.environ[VARIABLE] = url
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(VARIABLE, None)
+        else:
+            os.environ[VARIABLE] = before
 
 
 def _bare_guard(url: str | None) -> Guard:

@@ -84,8 +84,7 @@ def _may_stay(call: Call) -> bool:
 
 def leaves_inside(call: Call) -> bool:
     """Whether what was called inside of it stands by itself: undoing the call itself undoes none of that."""
-    stays = call.state in DONE | UNSETTLED and _may_stay(call)
-    return call.terms.effect is Effect.READ or call.state in WITHOUT_EFFECT or stays
+    return call.terms.effect is Effect.READ or call.state in WITHOUT_EFFECT or not call.terms.compensate
 
 
 def _steps(books: Books, scope: str) -> Iterator[Step]:

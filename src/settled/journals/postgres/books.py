@@ -55,6 +55,7 @@ class PostgresBooks(TableBooks):
         """The calls as this transaction knows them to stand: what it writes is fenced by them."""
         self._keys: dict[str, str | None] = {}
         self._steps: dict[tuple[str, str], str | None] = {}
+        self._notes: dict[tuple[str, str], str | None] = {}
         self._fetching: tuple[Answer, Sequence[str], Sequence[str]] | None = None
         self._foreseen: dict[tuple[str, tuple[Any, ...]], Answer] = {}
         """Look-ups that were sent ahead, and that nothing written since has changed."""
@@ -154,9 +155,17 @@ class PostgresBooks(TableBooks):
         self._foreseen.pop((OWED, (call.tenant, call.tool, call.fingerprint)), None)
         super().drop_owed(call)
 
+    def note(self, kind: str, name: str) -> str | None:
+        """Return what is noted under a name; all claims of a batch look for their tools' pauses, and ask once."""
+        if (kind, name) not in self._notes:
+            self._notes[kind, name] = super().note(kind, name)
+        return self._notes[kind, name]
+
     def put_note(self, kind: str, name: str, text: str | None) -> None:
         """Note a text under a name; ``None``: nothing any more."""
         self._foreseen.pop((NOTE, (kind, name)), None)
+        self._notes.pop((kind, name), None)
+        self._take_back.append(lambda: self._notes.pop((kind, name), None))
         if kind == PAUSED:
             self.write(LOCK_NOTES)
         super().put_note(kind, name, text)
