@@ -502,7 +502,7 @@ def test_numbers_beyond_all_measure_are_invalid_not_an_error(guard: settled.Guar
 @pytest.mark.parametrize(("effect", "means"), [("write", "only looks it up"), ("idempotent", "does no harm, and may")])
 def test_what_is_unknown_says_what_to_ask_again_would_do(effect, means):
     tries = []
-    with settled.Guard() as guard:
+    with settled.Guard("memory://") as guard:
 
         @guard.tool(effect=effect, attempts=1)
         def put(what: str) -> str:
