@@ -18,7 +18,7 @@ from settled.core.lanes import lane_of
 from settled.core.model import Effect
 from settled.core.parts import part_of
 from settled.core.runs import BARRED, Held, held, scope_of_run
-from settled.core.saga import DONE, did_some, leaves_inside
+from settled.core.saga import DONE, begin_undoing, did_some, leaves_inside
 from settled.core.states import UNSETTLED, Event, State
 from settled.core.values import replace
 
@@ -174,14 +174,10 @@ class UndoOne(Struct, frozen=True):
 
     def apply(self, books: Books, now: Moment) -> Call | None:
         """Return the call; ``None`` if the run is another's by now."""
-        run, call = books.run(self.tenant, self.run_id), books.by_id(self.operation_id)
-        if run is None or run.claim != self.claim or call is None:
+        run = books.run(self.tenant, self.run_id)
+        if run is None or run.claim != self.claim:
             return None
-        if call.state not in DONE:
-            return call
-        changed, row = evolve(call, Event.UNDO, now, detail="rewind", reason="", held=False)
-        books.put(changed, row)
-        return changed
+        return begin_undoing(books, self.operation_id, "rewind", now)
 
 
 class SetAside(Struct, frozen=True):

@@ -230,12 +230,17 @@ class Undo(Struct, frozen=True):
             other = books.by_id(operation_id)
             if other is not None and other.state in DONE:
                 return News(operation_id)
-        call = books.by_id(self.operation_id)
-        if call is None or call.state not in DONE:
-            return call
-        changed, row = evolve(call, Event.UNDO, now, detail="rollback", reason="", held=False)
-        books.put(changed, row)
-        return changed
+        return begin_undoing(books, self.operation_id, "rollback", now)
+
+
+def begin_undoing(books: Books, operation_id: str, detail: str, now: Moment) -> Call | None:
+    """Put on record that what a call did is being undone, if it did anything; return how it stands."""
+    call = books.by_id(operation_id)
+    if call is None or call.state not in DONE:
+        return call
+    changed, row = evolve(call, Event.UNDO, now, detail=detail, reason="", held=False)
+    books.put(changed, row)
+    return changed
 
 
 class StepUndone(Struct, frozen=True):

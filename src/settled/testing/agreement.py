@@ -68,7 +68,7 @@ class Agreement(RunRules, RuleBasedStateMachine):
 
     def open_journal(self) -> Journal:
         """Return a new, empty journal by ``self.clock`` - or, when called again, the same one opened anew."""
-        raise NotImplementedError
+        raise NotImplementedError  # each journal has its own; a subclass that forgets it fails
 
     def reopen(self) -> None:
         """Close the journal and open it anew, where it outlives its process."""
