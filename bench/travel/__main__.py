@@ -87,7 +87,7 @@ def _evidence(fleet: Fleet) -> Evidence:
     books.sort(key=lambda row: int(row["at"]))
     queue = claims.entries(fleet.command)
     for entry in unexplained(books, queue):
-        entry["processes"] = claims.processes(fleet.command, entry["operation_id"])
+        entry.update(claims.attempts(fleet.command, entry["operation_id"]))
     told = [row for path in sorted(folder.glob("told-*.jsonl")) for row in rows(path)]
     killed = frozenset(row["pid"] for row in rows(folder / "killed.jsonl"))
     return Evidence(orders.trips, books, queue, claims.runs(fleet.command, 3 * orders.runs), told, killed)

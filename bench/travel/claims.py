@@ -18,7 +18,7 @@ Command = Callable[..., str]
 def entries(command: Command) -> list[dict[str, Any]]:
     """Return what stands in the queue: which step of which trip, whether it is its doing or its undoing, and why.
 
-    ``processes``: those in which it was attempted.
+    ``processes``: those in which it was attempted; ``ended``: how its attempts did.
     """
     listed = json.loads(command("queue", "list", "--limit", "1000000", "--json"))["calls"]
     return [_entry(call) for call in listed]
@@ -35,6 +35,7 @@ def _entry(call: dict[str, Any]) -> dict[str, Any]:
         "waiting": call["waiting"],
         "reason": call["reason"],
         "processes": [],
+        "ended": [],
     }
 
 
@@ -44,7 +45,10 @@ def runs(command: Command, limit: int) -> dict[str, str]:
     return {run["run"]: run["state"] for run in listed}
 
 
-def processes(command: Command, operation_id: str) -> list[int]:
-    """Return the ids of the processes in which a call was attempted."""
-    shown = json.loads(command("queue", "show", operation_id, "--json"))
-    return [attempt["process"]["pid"] for attempt in shown["attempts"]]
+def attempts(command: Command, operation_id: str) -> dict[str, list[Any]]:
+    """Return the processes in which a call was attempted, and how each attempt ended."""
+    shown = json.loads(command("queue", "show", operation_id, "--json"))["attempts"]
+    return {
+        "processes": [attempt["process"]["pid"] for attempt in shown],
+        "ended": [f"{attempt['outcome']}: {attempt['message']}" for attempt in shown],
+    }

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from settled.api.guard import Guard
     from settled.core.books import RunRecord
+    from settled.core.rollback import Order
 
 Reply = Entry | Held | Undone | NotJoined
 PAUSES = (0.02, 1.0)
@@ -104,7 +105,8 @@ class Entering:
                 time.sleep(wanted)
             else:
                 answer = self.guard.journal.perform(wanted)
-        return self._memory(reply)
+        order = self._left_over(reply)
+        return self._memory(reply, None if order is None else self.sagas.roll_back(self.guard, order))
 
     async def aenter(self) -> Entry:
         """Like ``enter``, without blocking the loop."""
@@ -119,7 +121,8 @@ class Entering:
                 await asyncio.sleep(wanted)
             else:
                 answer = await self.guard.journal.aperform(wanted)
-        return await asyncio.to_thread(self._memory, reply)
+        order = self._left_over(reply)
+        return self._memory(reply, None if order is None else await self.sagas.atry_roll_back(self.guard, order, None))
 
     def _steps(self) -> Generator[EnterRun | JoinRun | float, Any, Reply]:
         """Yield a transition to perform, or seconds to sleep; return how it came out."""
@@ -138,7 +141,17 @@ class Entering:
                 yield min(pause, max(0.0, until - time.monotonic()))
                 pause = min(PAUSES[1], 2 * pause)
 
-    def _memory(self, reply: Reply) -> Entry:
+    def _left_over(self, reply: Reply) -> Order | None:
+        """Return the order to see a rollback through that a dead process has left, if that is what is found."""
+        if not isinstance(reply, Undone) or reply.run.state != "rolling_back":
+            return None
+        order: Order = self.sagas.order_for(
+            self.guard, reply.run.run_id, tenant=reply.run.tenant, wait=self.saga.undo_within
+        )
+        return order
+
+    def _memory(self, reply: Reply, ended: RunRecord | Held | None) -> Entry:
+        """Return what is known of the run; ``ended``: how a rollback ended that was seen through now."""
         if isinstance(reply, NotJoined):
             raise not_joined(self.transition.run_id, reply)
         if isinstance(reply, Held):
@@ -150,20 +163,12 @@ class Entering:
             message = f"another process works on run {run.run_id!r}, inside of which this one is entered"
             raise RunInProgress(run.run_id, str(run.state), message)
         if isinstance(reply, Undone):
-            run = self._through(reply.run)
+            run = ended.run if isinstance(ended, Held) else ended or reply.run
             left = "; what could not be undone stands in the queue" if run.state == "partly_compensated" else ""
             because = f" ({run.reason})" if run.reason else ""
             message = f"run {run.run_id!r} was rolled back{because}: it is {run.state}{left}. Nothing was done now"
             raise RunUndone(run.run_id, str(run.state), message)
         return reply
-
-    def _through(self, run: RunRecord) -> RunRecord:
-        """See a rollback through that a dead process has left."""
-        if run.state != "rolling_back":
-            return run
-        order = self.sagas.order_for(self.guard, run.run_id, tenant=run.tenant, wait=self.saga.undo_within)
-        ended = self.sagas.roll_back(self.guard, order)
-        return run if ended is None else ended.run if isinstance(ended, Held) else ended
 
 
 _REFUSED = {

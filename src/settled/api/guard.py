@@ -141,7 +141,7 @@ class Guard(Declaring, Operating):
         if bound.tool.is_async:
             if in_loop():
                 raise DeclarationError(f"{bound.tool.name} is async: await {bound.tool.name}.acall(…)")
-            return asyncio.run(self.amake(bound))
+            return self.floor.home.run(self.amake(bound))
         run = current_run.get()
         if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
             return making.to_result(self, bound.tool, known)
@@ -346,6 +346,7 @@ class Guard(Declaring, Operating):
 
     def close(self) -> None:
         """Let go of threads and files. Calls that run on detached are recorded as late evidence or spilled."""
+        self.floor.home.close()
         self.floor.keeper.close()
         self.postman.close()
         with suppress(JournalError):  # what the breakers have learnt is worth a try, and no more

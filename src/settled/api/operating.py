@@ -47,7 +47,7 @@ class Operating:
             raise DeclarationError("a ledger may be async: await guard.areconcile(ledger=True)")
         self.floor.bring()
         done = care.reconcile(self._guard, limit, progress)
-        return replace(done, ledgers=asyncio.run(acompare_all(self._guard, since))) if ledger else done
+        return replace(done, ledgers=self.floor.home.run(acompare_all(self._guard, since))) if ledger else done
 
     async def areconcile(
         self,

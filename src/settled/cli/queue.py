@@ -1,6 +1,5 @@
 """``settled queue``: what waits for a person, and what a person decides."""
 
-import asyncio
 import getpass
 import sys
 from contextlib import redirect_stdout
@@ -246,7 +245,7 @@ def probe_call(
     with opened(Given(journal, app), tools="a probe is declared with its tool") as target:
         call = target.call(op)
         with refusals(), redirect_stdout(sys.stderr):
-            probing = asyncio.run(aprobe(target.guard, call.operation_id, wait=wait))
+            probing = target.guard.floor.home.run(aprobe(target.guard, call.operation_id, wait=wait))
         document = {"said": probing.said, "words": probing.words} | show.document(target, probing.call)
         output.emit(as_json, document, lambda: _show_probing(target, probing.call, probing.said, probing.words))
     if probing.call.state is State.UNKNOWN:

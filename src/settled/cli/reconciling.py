@@ -1,6 +1,5 @@
 """``settled reconcile``: settle what can be settled, and compare the tools' ledgers with the journal."""
 
-import asyncio
 import sys
 from contextlib import redirect_stdout
 from dataclasses import asdict
@@ -51,7 +50,9 @@ def reconcile(
         if ledger and not with_ledger(target.guard):
             raise Problem(Exit.REFUSED, "no tool of this app offers a ledger: declare ledger=")
         with redirect_stdout(sys.stderr), output.progress("reconciling", as_json=as_json) as progress:
-            done = asyncio.run(target.guard.areconcile(limit=limit, progress=progress, ledger=ledger, since=since))
+            done = target.guard.floor.home.run(
+                target.guard.areconcile(limit=limit, progress=progress, ledger=ledger, since=since)
+            )
         left = len(waiting(target.journal))
         document: dict[str, Any] = {**asdict(done), "waiting": left}
         document.pop("ledgers")

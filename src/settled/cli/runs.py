@@ -1,6 +1,5 @@
 """``settled runs``: the tasks of agents, what they did, and what became of it."""
 
-import asyncio
 import getpass
 import sys
 from contextlib import redirect_stdout
@@ -288,7 +287,7 @@ def _rewind(target: Target, choice: Choice, *, dry_run: bool) -> Rewound:
     )
     try:
         with redirect_stdout(sys.stderr):
-            found: Rewound = asyncio.run(adrive(target.guard, steps))
+            found: Rewound = target.guard.floor.home.run(adrive(target.guard, steps))
     except DeclarationError as error:
         raise Problem(Exit.REFUSED, str(error)) from error
     return found
@@ -309,7 +308,7 @@ def _tell_rewound(target: Target, plan: Rewound, *, dry_run: bool) -> None:
 def _roll_back(target: Target, run: RunRecord, reason: str, wait: float) -> RunRecord:
     order = sagas.order_for(target.guard, run.run_id, tenant=run.tenant, reason=reason, wait=wait)
     with redirect_stdout(sys.stderr):
-        ended = asyncio.run(sagas.aroll_back(target.guard, order))
+        ended = target.guard.floor.home.run(sagas.aroll_back(target.guard, order))
     if isinstance(ended, Held):
         owner = ended.run.owner
         who = f" (process {owner.pid} on {owner.host})" if owner else ""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import inspect
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from settled import host
@@ -57,7 +54,7 @@ def run_here(command: Invoke, binding: Binding, floor: Floor, then: Callable[[],
         value = binding.run(command.call)
         if then is not None:
             then()
-        ended = returned(value if type(value) in _ANSWERS else finished(value), command, binding, floor)
+        ended = returned(value if type(value) in _ANSWERS else finished(value, floor), command, binding, floor)
     except BaseException as error:  # noqa: BLE001 - every end of an attempt is read, and the caller re-raises its own
         ended = raised(error, command, binding, floor)
     finally:
@@ -73,8 +70,8 @@ def _in_a_child(ended: Ended) -> Ended:
     raise ForkedError("this process was forked inside a tool: it must end there, not return")
 
 
-def finished(value: Any) -> Any:
-    """Return what an awaitable gives; in a thread, since a loop may run in this one.
+def finished(value: Any, floor: Floor) -> Any:
+    """Return what an awaitable gives; in another thread, since a loop may run in this one.
 
     Raises ``TypeError`` for a generator: it has done nothing yet, and is no answer.
     """
@@ -86,8 +83,7 @@ def finished(value: Any) -> Any:
     async def awaited() -> Any:
         return await value
 
-    with ThreadPoolExecutor(1, "settled-probe") as thread:
-        return thread.submit(contextvars.copy_context().run, asyncio.run, awaited()).result()
+    return floor.home.run(awaited())
 
 
 def returned(value: object, command: Invoke, binding: Binding, floor: Floor, *, abandoned: bool = False) -> Ended:

@@ -32,6 +32,7 @@ from settled.core.model import Evidence as Proof
 from settled.core.model import Fault, FaultClass
 from settled.core.outcome import read
 from settled.core.progress import End
+from settled.drivers.home import Home
 from settled.drivers.keeper import Keeper
 from settled.drivers.presence import Presence
 from settled.errors import JournalError
@@ -94,6 +95,7 @@ class Floor:
         self.asking: set[str] = set()
         """Ids of asks (and of the calls that they make) whose askers wait here now."""
         self.keeper = Keeper(journal, lease)
+        self.home = Home()
         self.sharing: Sharing | None = None
         """Where breakers are shared with other processes."""
         self._lock = threading.Lock()
@@ -104,6 +106,7 @@ class Floor:
         self.presence = Presence(getattr(self.journal, "ear", None))
         self.asking = set()
         self.keeper.forked()
+        self.home.forked()
         self._lock = threading.Lock()
         self._only_here = deque()
 

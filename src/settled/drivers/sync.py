@@ -193,13 +193,13 @@ class Hand(Struct):
     def _refresh(self) -> Woke:
         try:
             if self.binding.refresh is not None:
-                finished(self.binding.refresh())
+                finished(self.binding.refresh(), self.floor)
         except Exception as error:  # noqa: BLE001 - the next attempt shows what it is worth
             self.floor.tell("refresh_failed", None, tool=self.binding.tool, error=type(error).__name__)
         return Woke(self.floor.now())
 
     def _ask_probe(self, call: Call) -> Any:
-        return finished(self.binding.probe(call)) if self.binding.probe else None
+        return finished(self.binding.probe(call), self.floor) if self.binding.probe else None
 
     def _probe(self, command: Probe) -> Event:
         began = self.floor.journal.now()
