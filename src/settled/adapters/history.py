@@ -8,86 +8,77 @@ from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import Struct
-
-from settled.api.conversation import Asked
+from settled.api.conversation import Asked, step_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    Calls = Sequence[tuple[str, str, Mapping[str, Any]]]
+    """Call id, tool, arguments."""
 
 MOST_HISTORIES = 1000
 """Conversations whose histories one process remembers; one that is forgotten is read anew."""
 
 
-class Said(Struct, frozen=True):
-    """A message of the user."""
-
-    text: str
-
-
-class Asking(Struct, frozen=True):
-    """A message of the model that asks for calls; ``name`` is its id, empty if it has none."""
-
-    name: str
-    calls: Sequence[tuple[str, str, Mapping[str, Any]]]
-    """Call id, tool, arguments."""
-
-
-class Answered(Struct, frozen=True):
-    """The answer of a call."""
-
-    call_id: str
-
-
-class Closed(Struct, frozen=True):
-    """A message of the model that asks for nothing: the answer to the user."""
-
-
-Item = Said | Asking | Answered | Closed
-
-
-class _Read:
-    """What is known of a history that was read up to some message."""
+class History:
+    """What one conversation holds, up to the message that was read last. An adapter's reader tells it, in order."""
 
     def __init__(self) -> None:
         self.count, self.last = 0, None
+        """Messages that were read."""
         self.texts: list[str] = []
         self.turn = turn_of(())
         self.place = 0
-        """Of the next item in its turn."""
-        self.steps: set[str] = set()
-        """Steps of this turn that were answered."""
-        self.asking, self.name = Asking("", ()), ""
+        """Of what comes next in its turn."""
+        self.answered: frozenset[str] = frozenset()
+        """Steps of this turn."""
+        self.name = ""
+        self.calls: Calls = ()
         """The last message that asks for calls."""
-        self.open_calls: dict[str, list[str]] = {}
-        self.before: frozenset[str] = frozenset()
+        self.steps: list[str] = []
+        """Of its calls."""
+        self.seen: frozenset[str] = frozenset()
         """Steps that were answered before it."""
         self.closed = False
-        """The last item is the answer to the user."""
+        """The last that came is the answer to the user."""
 
-    def take(self, item: Item) -> None:
-        if type(item) is Asking:
-            name = item.name or f"{self.turn}.m{self.place}"
-            self.asking, self.name, self.before, self.open_calls = item, name, frozenset(self.steps), {}
-            for place, call in enumerate(item.calls):
-                self.open_calls.setdefault(call[0], []).append(f"{name}/{place}")
-        elif type(item) is Answered:
-            self.steps.update(self.open_calls.get(item.call_id, ()))
-        elif type(item) is Said and (self.closed or not self.texts or self.texts[-1] != item.text):  # not sent again
-            self.texts.append(item.text)
-            self.turn, self.place, self.steps = turn_of(self.texts), 0, set()
+    def says(self, text: str) -> None:
+        """The user writes."""
+        if self.closed or not self.texts or self.texts[-1] != text:  # else it is sent again
+            self.texts.append(text)
+            self.turn, self.place, self.answered = turn_of(self.texts), 0, frozenset()
+        self.place, self.closed = self.place + 1, False
+
+    def asks(self, calls: Calls, name: str = "") -> None:
+        """The model asks for calls (call id, tool, arguments), or for none: it answers. ``name``: the message's id."""
+        self.closed = not calls
+        if calls:
+            self.name = name = name or f"{self.turn}.m{self.place}"
+            self.calls, self.seen = calls, self.answered
+            self.steps = [step_of(name, place) for place in range(len(calls))]
         self.place += 1
-        self.closed = type(item) is Closed
 
-    def asked(self, run: str, call_id: str, tool: str, arguments: Mapping[str, Any]) -> Asked | None:
-        """Return the call as the last message has it; ``None`` if that does not ask for it."""
-        calls = self.asking.calls
-        alike = [place for place, call in enumerate(calls) if call[0] == call_id and call[1] == tool]
-        if not alike:
-            return None
-        if len(alike) > 1:
-            alike = [place for place in alike if calls[place][2] == arguments] or alike
-        return Asked(run, self.turn, self.name, alike, [call[1:] for call in calls], self.before)
+    def answers(self, call_id: str) -> None:
+        """A call is answered."""
+        for call, step in zip(self.calls, self.steps, strict=True):
+            if call[0] == call_id:
+                self.answered |= {step}
+        self.place, self.closed = self.place + 1, False
+
+    def asked(self, run: str, call_id: str, tool: str, arguments: Mapping[str, Any]) -> Asked:
+        """Return the call as the last message has it; only its run and turn if that does not ask for it."""
+        calls = self.calls
+        if len(calls) == 1:
+            steps = self.steps if calls[0][0] == call_id and calls[0][1] == tool else ()
+        else:
+            steps = self._alike(call_id, tool, arguments)
+        return Asked(run, self.turn, self.name, steps, calls, self.seen) if steps else Asked(run, self.turn)
+
+    def _alike(self, call_id: str, tool: str, arguments: Mapping[str, Any]) -> list[str]:
+        calls = zip(self.calls, self.steps, strict=True)
+        alike = [(call[2], step) for call, step in calls if call[0] == call_id and call[1] == tool]
+        same = [step for given, step in alike if given == arguments] if len(alike) > 1 else []
+        return same or [step for _, step in alike]
 
 
 class Histories:
@@ -98,31 +89,31 @@ class Histories:
     again, and what its calls were answered since is in the history.
 
     Args:
-        items_of: what one of the framework's messages says, in neutral words.
+        read: tells a history what the next of the framework's messages says.
     """
 
-    def __init__(self, items_of: Callable[[Any], Iterable[Item]]) -> None:
-        self._items_of = items_of
-        self._known: OrderedDict[str, _Read] = OrderedDict()
+    def __init__(self, read: Callable[[History, Any], None]) -> None:
+        self._read = read
+        self._known: OrderedDict[str, History] = OrderedDict()
         self._lock = threading.Lock()
 
     def asked(self, run: str, messages: Sequence[Any], call_id: str, tool: str, arguments: Mapping[str, Any]) -> Asked:
         """Return which call it is; where the history does not ask for it, only which run and turn."""
         with self._lock:
-            read = self._read(run, messages)
-            return read.asked(run, call_id, tool, arguments) or Asked(run, read.turn)
+            known, count = self._known.get(run), len(messages)
+            if known is None or known.count > count or (known.count and messages[known.count - 1] is not known.last):
+                known = self._afresh(run)
+            for message in messages[known.count :]:
+                self._read(known, message)
+                known.last = message
+            known.count = count
+            return known.asked(run, call_id, tool, arguments)
 
-    def _read(self, run: str, messages: Sequence[Any]) -> _Read:
-        read, count = self._known.get(run), len(messages)
-        if read is None or read.count > count or (read.count and messages[read.count - 1] is not read.last):
-            read = self._known[run] = _Read()
-            if len(self._known) > MOST_HISTORIES:
-                self._known.popitem(last=False)
-        for at in range(read.count, count):
-            for item in self._items_of(messages[at]):
-                read.take(item)
-        read.count, read.last = count, messages[-1] if count else None
-        return read
+    def _afresh(self, run: str) -> History:
+        self._known[run] = known = History()
+        if len(self._known) > MOST_HISTORIES:
+            self._known.popitem(last=False)
+        return known
 
 
 def kinds(*classes: type[Any]) -> Callable[[type[Any]], type[Any] | None]:

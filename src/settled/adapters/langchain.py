@@ -13,7 +13,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command, Send
 
 from settled.adapters import neutral
-from settled.adapters.history import Answered, Asking, Closed, Histories, Said, kinds
+from settled.adapters.history import Histories, kinds
 from settled.adapters.values import Packer
 from settled.api.foreign import Shape, Values
 from settled.errors import DeclarationError
@@ -24,7 +24,7 @@ except ImportError:  # a graph without agents
     AgentMiddleware = object  # Guarded says what is missing
 
 if TYPE_CHECKING:
-    from settled.adapters.history import Item
+    from settled.adapters.history import History
     from settled.api.guard import Guard
     from settled.api.result import Result
     from settled.core.model import Fault
@@ -55,7 +55,7 @@ class Guarded(AgentMiddleware):  # type: ignore[misc]  # the checks know nothing
 
 def wrap(guard: Guard, effects: neutral.Effects | None = None) -> dict[str, Any]:
     """Return what guards all tools of a hand-built graph: ``ToolNode(tools, **wrap(guard, effects={…}))``."""
-    values, histories = Values(_pack, _packer.unpack, _failed), Histories(_items)
+    values, histories = Values(_pack, _packer.unpack, _failed), Histories(_tell)
     adapter = neutral.Adapter(guard, effects, values, lambda e: isinstance(e, GraphBubbleUp), "a thread_id")
 
     def sync(request: Any, handler: Any) -> Any:
@@ -92,12 +92,14 @@ def _read(request: Any, handler: Any, histories: Histories, threaded: bool = Fal
     return call["name"], call["args"], asked, invoke, partial(_shape, request.tool)
 
 
-def _items(message: Any) -> list[Item]:
+def _tell(history: History, message: Any) -> None:
     kind = _kind(type(message))
-    if kind is not AIMessage:
-        return [Answered(message.tool_call_id) if kind is ToolMessage else Said(str(message.content))] if kind else []
-    calls = [(call["id"] or "", call["name"], call["args"]) for call in message.tool_calls]
-    return [Asking(message.id or "", calls) if calls else Closed()]
+    if kind is AIMessage:
+        history.asks([(call["id"] or "", call["name"], call["args"]) for call in message.tool_calls], message.id or "")
+    elif kind is ToolMessage:
+        history.answers(message.tool_call_id)
+    elif kind is HumanMessage:
+        history.says(str(message.content))
 
 
 def _in_threads(tool: BaseTool) -> bool:
@@ -126,7 +128,7 @@ def _pack(value: Any) -> Any:
 
 def _render(result: Result[Any], call: Any) -> Any:
     value = result.value
-    native = all(_native(type(each)) for each in (value if type(value) is list else [value]))
+    native = all(_native(type(each)) for each in value) if type(value) is list else _native(type(value))
     if native and neutral.stands(result):
         return _stamped(value, call["id"]) if result.replayed else value
     said = replace(result, value=value.content) if isinstance(value, ToolMessage) else result

@@ -166,7 +166,7 @@ def _step(run: Run | None, asked: Asked) -> str | None:
     """Return the step of a call in a run that the caller has entered, or inside another call; none elsewhere."""
     inside = current.get()
     scoped = run is not None or (inside is not None and bool(inside.operation_id))
-    return f"{asked.message}/{asked.places[0]}" if scoped and asked.message else None
+    return asked.steps[0] if scoped and asked.steps else None
 
 
 def _or_raise(result: Result[Any], directed: Directed) -> Result[Any]:
@@ -220,9 +220,19 @@ def inner(function: object, names: Sequence[str]) -> list[str]:
     for each in todo:  # it grows while it is walked
         if (owner := getattr(each, "__self__", None)) is not None:
             found += [name for name in names if any(base.__name__ == name for base in type(owner).__mro__)]
-        cells = getattr(each, "__closure__", None) or ()
-        for inside in [getattr(each, "__wrapped__", None), *[cell.cell_contents for cell in cells]]:
+        for inside in _held(each):
             if callable(inside) and id(inside) not in met and len(met) < MOST_LOOKED_AT:
                 met.add(id(inside))
                 todo.append(inside)
     return found
+
+
+def _held(function: object) -> list[object]:
+    """Return what a function wraps and closes over."""
+    wrapped, held = getattr(function, "__wrapped__", None), []
+    for cell in getattr(function, "__closure__", None) or ():
+        try:
+            held.append(cell.cell_contents)
+        except ValueError:  # it was not filled yet
+            continue
+    return held if wrapped is None else [*held, wrapped]

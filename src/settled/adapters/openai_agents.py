@@ -15,7 +15,7 @@ from agents.tool import set_function_tool_failure_error_function
 from settled.adapters import neutral
 from settled.adapters.history import said_in, turn_of
 from settled.adapters.values import Packer
-from settled.api.conversation import Asked
+from settled.api.conversation import Asked, step_of
 from settled.api.foreign import Shape, Values
 from settled.api.result import Result
 from settled.core.faults.mcp import classify_mcp
@@ -138,7 +138,8 @@ def _identify(context: Any) -> Asked:
     turn = turn_of(said_in(items))
     answered = {item["call_id"] for item in items if item.get("type") == "function_call_output"}
     known = answered | set(context._tool_invocations) - {context.tool_call_id}  # noqa: SLF001 - no other history
-    return Asked(run or "", turn, f"{turn}:{context.tool_call_id}", seen={f"{turn}:{each}/0" for each in known})
+    name, seen = f"{turn}:{context.tool_call_id}", {step_of(f"{turn}:{each}", 0) for each in known}
+    return Asked(run or "", turn, name, [step_of(name, 0)], seen=seen)
 
 
 def _failed(outcome: Any) -> Fault | None:

@@ -31,17 +31,17 @@ from pydantic_ai.messages import (
 from pydantic_core import to_jsonable_python
 
 from settled.adapters import neutral
-from settled.adapters.history import Answered, Asking, Closed, Histories, Said
+from settled.adapters.history import Histories
 from settled.adapters.values import Packer
 from settled.api.foreign import Shape, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from pydantic_ai import RunContext
     from pydantic_ai.tools import ToolDefinition
 
-    from settled.adapters.history import Item
+    from settled.adapters.history import History
     from settled.api.guard import Guard
     from settled.core.model import Fault
 
@@ -59,7 +59,7 @@ class Guarded(AbstractCapability[Any]):  # type: ignore[misc]  # the checks know
 
     def __init__(self, guard: Guard, effects: neutral.Effects | None = None) -> None:
         values = Values(_packer.pack, _packer.unpack, _failed)
-        self._histories = Histories(_items)
+        self._histories = Histories(_tell)
         self._adapter = neutral.Adapter(
             guard, effects, values, lambda error: _failed(error) is neutral.CONTROL, "conversation_id=…"
         )
@@ -122,17 +122,16 @@ def _is_plain(arguments: dict[str, Any]) -> bool:
     return all(type(value) in (str, int, float, bool, type(None)) for value in arguments.values())
 
 
-def _items(message: Any) -> Iterator[Item]:
+def _tell(history: History, message: Any) -> None:
     if isinstance(message, ModelResponse):
         calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
-        asked = [(part.tool_call_id, part.tool_name, _arguments(part)) for part in calls]
-        yield Asking("", asked) if asked else Closed()
+        history.asks([(part.tool_call_id, part.tool_name, _arguments(part)) for part in calls])
         return
     for part in message.parts:
         if isinstance(part, ToolReturnPart | RetryPromptPart):
-            yield Answered(part.tool_call_id)
+            history.answers(part.tool_call_id)
         elif isinstance(part, UserPromptPart):
-            yield Said(str(part.content))
+            history.says(str(part.content))
 
 
 def _arguments(part: ToolCallPart) -> dict[str, Any]:

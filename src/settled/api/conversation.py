@@ -44,12 +44,17 @@ class Asked(Struct, frozen=True):
     """The user message that is worked on."""
     message: str = ""
     """The model's message that asks for the call; empty if it cannot be told."""
-    places: Sequence[int] = (0,)
-    """Its place in that message; several where calls of one message cannot be told apart."""
-    calls: Sequence[tuple[str, Mapping[str, Any]]] = ()
-    """All calls of that message: tool and arguments."""
+    steps: Sequence[str] = ()
+    """What the call may be in its run, as ``step_of`` names it: several where calls of one message are all alike."""
+    calls: Sequence[tuple[str, str, Mapping[str, Any]]] = ()
+    """All calls of that message: call id, tool, arguments."""
     seen: AbstractSet[str] | None = None
     """Steps of this turn whose answers the model saw before it asked; ``None`` if the history is not known."""
+
+
+def step_of(message: str, place: int) -> str:
+    """Return the step of a call by its place in the model's message."""
+    return f"{message}/{place}"
 
 
 class _Live(Struct, eq=False):
@@ -67,14 +72,14 @@ class _Live(Struct, eq=False):
     ready: Future[None] | None
     """Done, and away, once the entry and the calls of the message at work are known to the journal."""
 
-    def goes_on(self, asked: Asked, steps: Sequence[str]) -> bool:
+    def goes_on(self, asked: Asked) -> bool:
         """Whether the call belongs to this entry."""
         if asked.turn != self.turn or self.run.inside is not current.get():
             return False
         seen = asked.seen
-        if not steps or seen is None:
+        if not asked.steps or seen is None:
             return True
-        if self.told.issuperset(steps):
+        if self.told.issuperset(asked.steps):
             return False  # whoever asks for it again has lost the answer
         return asked.message == self.message or self._known(asked.message, seen)
 
@@ -86,9 +91,12 @@ class _Live(Struct, eq=False):
 
     def take(self, steps: Sequence[str]) -> str:
         """Return the step of the call: of calls that cannot be told apart the first that was not asked for."""
-        if not steps:
+        if len(steps) == 1:
+            step = steps[0]
+        elif steps:
+            step = next((each for each in steps if each not in self.given), steps[0])
+        else:
             return ""
-        step = steps[0] if len(steps) == 1 else next((each for each in steps if each not in self.given), steps[0])
         self.given.add(step)
         return step
 
@@ -155,17 +163,16 @@ class Conversations:
 
     def _find(self, asked: Asked) -> tuple[Run, str] | _Turn:
         """Return the run and the step; or what this asker must do before its call may be made."""
-        steps = [f"{asked.message}/{place}" for place in asked.places] if asked.message else ()
         with self._lock:
             live = self._live.get(asked.run)
-            if live is None or not live.goes_on(asked, steps):
+            if live is None or not live.goes_on(asked):
                 live = self._live[asked.run] = self._begun(asked)
                 if len(self._live) > MOST_CONVERSATIONS:
                     self._live.popitem(last=False)
-                return _Turn(asked, live, live.take(steps), live.ready, enters=True)
-            step, known, live.message = live.take(steps), live.message == asked.message, asked.message
+                return _Turn(asked, live, live.take(asked.steps), live.ready, enters=True)
+            step, known, live.message = live.take(asked.steps), live.message == asked.message, asked.message
             self._live.move_to_end(asked.run)
-            if len(asked.calls) > 1 and not known:
+            if not known and len(asked.calls) > 1:
                 before, live.ready = live.ready, Future()
                 return _Turn(asked, live, step, live.ready, before)
             return (live.run, step) if live.ready is None else _Turn(asked, live, step, None, live.ready)
@@ -218,11 +225,8 @@ async def _result(future: Future[None]) -> None:
 
 
 def _bound(asked: Asked, tool_of: ToolOf) -> list[BoundCall[Any]]:
-    return [by_model(tool_of(name), given, _step(asked, place)) for place, (name, given) in enumerate(asked.calls)]
-
-
-def _step(asked: Asked, place: int) -> str:
-    return f"{asked.message}/{place}"
+    named = enumerate(asked.calls)
+    return [by_model(tool_of(name), given, step_of(asked.message, place)) for place, (_, name, given) in named]
 
 
 def own_run(guard: Guard) -> Run | None:

@@ -69,7 +69,8 @@ class ForeignSchema(Schema):
         self.name, self.values = name, values
         self.call_parameters, self.transaction_parameters, self.parameters = (), (), _AnyName()
         self.shape: Shape | None = None
-        self.required: tuple[str, ...] = ()
+        self.required: frozenset[str] = frozenset()
+        self.check: Callable[[dict[str, Any]], Mapping[str, str]] | None = None
         self.defaults: dict[str, Any] = {}
 
     def seen(self, shape: Shape) -> ForeignSchema:
@@ -78,7 +79,7 @@ class ForeignSchema(Schema):
         properties = shape.schema.get("properties") or {}
         closed = properties and not shape.schema.get("additionalProperties")
         known.parameters = tuple(properties) if closed else _AnyName(properties)
-        known.required = tuple(shape.schema.get("required") or ())
+        known.required, known.check = frozenset(shape.schema.get("required") or ()), shape.check
         known.defaults = {name: part["default"] for name, part in properties.items() if "default" in part}
         known.shape = shape
         return known
@@ -92,11 +93,10 @@ class ForeignSchema(Schema):
         if args:
             raise BadArguments({"arguments": "give them by name"})
         given = dict(kwargs)
-        wrong = {name: "is missing" for name in self.required if name not in given}
-        if not wrong and self.shape and self.shape.check:
-            wrong = dict(self.shape.check(given))
-        if wrong:
-            raise BadArguments(wrong)
+        if missing := self.required - given.keys():
+            raise BadArguments(dict.fromkeys(sorted(missing), "is missing"))
+        if self.check is not None and (wrong := self.check(given)):
+            raise BadArguments(dict(wrong))
         if is_fixed(given):
             return Arguments(given, given, self.defaults, fixed=True)
         given = copy.deepcopy(given)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Awaitable, Generator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
 
 from settled import host
 from settled.core.commands import Ended, Invoke, Probed, Raised, Returned
@@ -26,8 +28,6 @@ SHORTEST_SLEEP = 1e-6
 """Seconds: a shorter wait is over before the system, or the loop, comes back from it."""
 _FIRST = CurrentCall("", 1)
 """The first attempt of any call that needs no record; made once, since such calls are many."""
-_ANSWERS = frozenset({bool, bytes, dict, float, int, list, str, tuple, type(None)})
-"""Types of values that are what they are: nothing to be awaited."""
 
 
 def current_call(command: Invoke, binding: Binding) -> CurrentCall:
@@ -54,7 +54,7 @@ def run_here(command: Invoke, binding: Binding, floor: Floor, then: Callable[[],
         value = binding.run(command.call)
         if then is not None:
             then()
-        ended = returned(value if type(value) in _ANSWERS else finished(value, floor), command, binding, floor)
+        ended = returned(value if _is_an_answer(type(value)) else finished(value, floor), command, binding, floor)
     except BaseException as error:  # noqa: BLE001 - every end of an attempt is read, and the caller re-raises its own
         ended = raised(error, command, binding, floor)
     finally:
@@ -68,6 +68,14 @@ def _in_a_child(ended: Ended) -> Ended:
     if error is not None:
         raise error
     raise ForkedError("this process was forked inside a tool: it must end there, not return")
+
+
+def _lasts(kind: type[Any]) -> bool:
+    return not issubclass(kind, Awaitable | Generator | AsyncGenerator)
+
+
+_is_an_answer = cast("Callable[[type[Any]], bool]", lru_cache(1000)(_lasts))
+"""Whether values of a type are what they are: nothing to be awaited, and no generator."""
 
 
 def finished(value: Any, floor: Floor) -> Any:

@@ -1,0 +1,106 @@
+"""Which call of which message: told from a history, without any framework."""
+
+import pytest
+
+from settled.adapters.history import Histories
+from settled.adapters.neutral import inner, refuse_inside
+from settled.errors import DeclarationError
+
+GO, ALSO = {"to": "ann"}, {"to": "bob"}
+
+
+def read(history, message):
+    kind, *rest = message
+    {"says": history.says, "asks": history.asks, "answers": history.answers}[kind](*rest)
+
+
+@pytest.fixture
+def histories():
+    return Histories(read)
+
+
+def asked(histories, messages, call_id="c1", arguments=GO):
+    return histories.asked("run", messages, call_id, "send", arguments)
+
+
+def ask(*calls, name="m1"):
+    return ("asks", [(call_id, "send", arguments) for call_id, arguments in calls], name)
+
+
+def test_a_call_is_named_by_message_and_place(histories):
+    found = asked(histories, [("says", "go"), ask(("c0", ALSO), ("c1", GO))])
+    assert (found.message, found.steps, found.seen) == ("m1", ["m1/1"], frozenset())
+
+
+def test_what_was_answered_before_is_seen(histories):
+    messages = [("says", "go"), ask(("c1", GO))]
+    asked(histories, messages)
+    messages += [("answers", "c1"), ask(("c1", GO), name="m2")]  # the id is used again
+    found = asked(histories, messages)
+    assert (found.steps, found.seen) == (["m2/0"], {"m1/0"})
+
+
+def test_calls_that_are_alike_are_all_named(histories):
+    messages = [("says", "go"), ask(("c1", GO), ("c1", ALSO), ("c1", GO))]
+    assert asked(histories, messages).steps == ["m1/0", "m1/2"]
+    assert asked(histories, messages, arguments=ALSO).steps == ["m1/1"]
+    assert asked(histories, messages, arguments={}).steps == ["m1/0", "m1/1", "m1/2"]  # edited on the way
+
+
+def test_a_call_that_the_history_does_not_ask_for_has_no_step(histories):
+    found = asked(histories, [("says", "go"), ask(("c2", GO))])
+    assert (found.steps, found.message, found.run) == ((), "", "run")
+    assert asked(histories, []).steps == ()
+
+
+def test_a_message_without_id_is_named_by_its_place_in_the_turn(histories):
+    first = asked(histories, [("says", "go"), ask(("c1", GO), name="")])
+    again = asked(Histories(read), [("says", "go"), ask(("c1", GO), name="")])
+    later = asked(histories, [("says", "go"), ask(("c1", GO), name=""), ("answers", "c1"), ask(("c1", GO), name="")])
+    assert first.steps == again.steps != later.steps
+
+
+def test_a_text_that_is_sent_again_is_the_same_turn_unless_it_was_answered(histories):
+    once = asked(histories, [("says", "go"), ask(("c1", GO))]).turn
+    twice = asked(Histories(read), [("says", "go"), ("says", "go"), ask(("c1", GO))]).turn
+    answered = asked(Histories(read), [("says", "go"), ("asks", []), ("says", "go"), ask(("c1", GO))]).turn
+    assert once == twice != answered
+
+
+def test_a_history_that_was_changed_is_read_anew(histories):
+    asked(histories, [("says", "go"), ask(("c1", GO), name="m1")])
+    found = asked(histories, [("says", "come"), ask(("c1", GO), name="m9")])
+    assert found.steps == ["m9/0"]
+
+
+class ToolRetry:
+    def call(self):
+        raise AssertionError
+
+
+def closed_over(call):
+    """A function over a method, over itself, and over a name that gets its value later."""
+
+    def through():
+        return call, through, later
+
+    found = inner(through, ["ToolRetry"])
+    later = 1
+    return found, later
+
+
+def wrapped_around(call):
+    def wrapper():
+        raise AssertionError
+
+    wrapper.__wrapped__ = call
+    return wrapper
+
+
+def test_what_stands_inside_is_found_through_closures_and_wrappers():
+    call = ToolRetry().call
+    assert closed_over(call) == (["ToolRetry"], 1)
+    assert inner(wrapped_around(wrapped_around(call)), ["ToolRetry"]) == ["ToolRetry"]
+    assert inner(wrapped_around(len), ["ToolRetry"]) == []
+    with pytest.raises(DeclarationError, match="ToolRetry stands after Guarded"):
+        refuse_inside(("ToolRetry",), call)
