@@ -55,7 +55,8 @@ class History:
         if calls:
             self.name = name = name or f"{self.turn}.m{self.place}"
             self.calls, self.seen = calls, self.answered
-            self.steps = [step_of(name, place) for place in range(len(calls))]
+            one = len(calls) == 1  # as most: no loop for it
+            self.steps = [step_of(name, 0)] if one else [step_of(name, place) for place in range(len(calls))]
         self.place += 1
 
     def answers(self, call_id: str) -> None:

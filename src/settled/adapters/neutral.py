@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
-from settled.api.conversation import own_run
 from settled.api.foreign import ForeignTools, invocation, make_here
 from settled.api.making import invalid
 from settled.api.run import current_run
@@ -120,7 +119,9 @@ class Adapter:
             current_run.reset(tokens[1])
         if step:
             self.guard.conversations.told(asked, step)
-        return _or_raise(result, directed)
+        if directed.raised is not None and not result.ok:
+            raise directed.raised
+        return result
 
     async def acall(
         self,
@@ -144,7 +145,9 @@ class Adapter:
             current_run.reset(tokens[1])
         if step:
             self.guard.conversations.told(asked, step)
-        return _or_raise(result, directed)
+        if directed.raised is not None and not result.ok:
+            raise directed.raised
+        return result
 
     def read(self, name: str, text: str, shape: Callable[[], Shape]) -> dict[str, Any] | Result[Any]:
         """Return the arguments that a model gave as JSON; or the result that says what is wrong with them."""
@@ -154,12 +157,14 @@ class Adapter:
             return invalid(self.guard, by_model(self.tools.of(name, shape), {}, None), {"arguments": str(error)})
 
     def _own_run(self, asked: Asked) -> Run | None:
-        """Return the run that the program has entered by itself; warn where there is none of any kind."""
-        run = own_run(self.guard)
-        if run is None and not asked.run:
+        """Return this guard's run that the program has entered by itself; warn where there is none of any kind."""
+        run = current_run.get()
+        if run is not None and run.guard is self.guard:
+            return run
+        if not asked.run:
             text = "this call belongs to no run: after a crash it is not known again, and may be made twice"
             warnings.warn(f"{text}. Write {self._line}", RuntimeWarning, stacklevel=4)
-        return run
+        return None
 
 
 def _step(run: Run | None, asked: Asked) -> str | None:
@@ -169,20 +174,16 @@ def _step(run: Run | None, asked: Asked) -> str | None:
     return asked.steps[0] if scoped and asked.steps else None
 
 
-def _or_raise(result: Result[Any], directed: Directed) -> Result[Any]:
-    if directed.raised is not None and not result.ok:
-        raise directed.raised
-    return result
-
-
 def checked_by(model: Any) -> Callable[[dict[str, Any]], Mapping[str, str]] | None:
     """Return what checks arguments by a pydantic model; ``None`` where it is something else."""
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         return None
 
+    validate = model.__pydantic_validator__.validate_python  # as ``model_validate`` does
+
     def check(arguments: dict[str, Any]) -> Mapping[str, str]:
         try:
-            model.model_validate(arguments)
+            validate(arguments)
         except ValidationError as error:
             return problems(error)
         return {}
@@ -220,19 +221,14 @@ def inner(function: object, names: Sequence[str]) -> list[str]:
     for each in todo:  # it grows while it is walked
         if (owner := getattr(each, "__self__", None)) is not None:
             found += [name for name in names if any(base.__name__ == name for base in type(owner).__mro__)]
-        for inside in _held(each):
+        held = [getattr(each, "__wrapped__", None)]
+        for cell in getattr(each, "__closure__", None) or ():
+            try:
+                held.append(cell.cell_contents)
+            except ValueError:  # it was not filled yet
+                continue
+        for inside in held:
             if callable(inside) and id(inside) not in met and len(met) < MOST_LOOKED_AT:
                 met.add(id(inside))
                 todo.append(inside)
     return found
-
-
-def _held(function: object) -> list[object]:
-    """Return what a function wraps and closes over."""
-    wrapped, held = getattr(function, "__wrapped__", None), []
-    for cell in getattr(function, "__closure__", None) or ():
-        try:
-            held.append(cell.cell_contents)
-        except ValueError:  # it was not filled yet
-            continue
-    return held if wrapped is None else [*held, wrapped]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from settled.api.entering import Saga
-from settled.api.run import Run, current_run
+from settled.api.run import Run
 from settled.api.tool import by_model
 from settled.current import current
 
@@ -227,9 +227,3 @@ async def _result(future: Future[None]) -> None:
 def _bound(asked: Asked, tool_of: ToolOf) -> list[BoundCall[Any]]:
     named = enumerate(asked.calls)
     return [by_model(tool_of(name), given, step_of(asked.message, place)) for place, (_, name, given) in named]
-
-
-def own_run(guard: Guard) -> Run | None:
-    """Return the run that the calling code has entered by itself, if it is this guard's."""
-    run = current_run.get()
-    return run if run is not None and run.guard is guard else None
