@@ -21,6 +21,19 @@ async def here():
     return asyncio.get_running_loop()
 
 
+def test_what_a_sync_function_leaves_to_be_awaited_runs_on_the_loop_that_asks():
+    with settled.Guard("memory://") as guard:
+        guard.tool(effect="write", name="inner")(here)
+        guard.tool(effect="write", name="wrapped")(lambda: here())  # noqa: PLW0108 - a sync function
+        guard.tool(effect="write", name="nested")(lambda: guard.dispatch("inner", {}).value)
+
+        async def main():
+            loops = [(await guard.adispatch(name, {})).value for name in ("inner", "wrapped", "nested")]
+            return [loop is asyncio.get_running_loop() for loop in loops]
+
+        assert asyncio.run(main()) == [True] * 3
+
+
 class Client:
     """Bound to the loop on which it was first used, as HTTP and database clients are by their pools."""
 

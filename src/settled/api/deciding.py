@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from settled.api import care, drafting, fallbacks, making, secrets
-from settled.api.run import in_loop
 from settled.core.answer import from_record
 from settled.core.leave import Decide
 from settled.core.looking import UnderClaim
 from settled.core.settling import Refused
+from settled.drivers.home import in_loop
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:

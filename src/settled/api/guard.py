@@ -24,7 +24,7 @@ from settled.api.pausing import Pauses
 from settled.api.receiving import sorted_out
 from settled.api.recent import Recent
 from settled.api.result import Result
-from settled.api.run import Run, current_run, in_loop
+from settled.api.run import Run, current_run
 from settled.api.runs_here import RunsHere
 from settled.api.schema import numbers
 from settled.api.tool import Tool, by_model
@@ -35,6 +35,7 @@ from settled.core.invalid import InvalidStreak
 from settled.core.strict_json import InvalidJson, parse_object
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
+from settled.drivers.home import in_loop
 from settled.drivers.sharing import Sharing
 from settled.errors import DeclarationError, JournalError
 

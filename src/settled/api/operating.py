@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from settled.api import care, deciding, fallbacks, rewinding
 from settled.api.ledgers import acompare_all
 from settled.api.pausing import pause
-from settled.api.run import in_loop
 from settled.core.values import replace
+from settled.drivers.home import in_loop
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from settled.core.runs import EnterRun, Held, LeaveRun, ReadState, SaveState, sc
 from settled.core.values import replace
 from settled.current import CurrentCall, current
 from settled.drivers.floor import OF_A_RUN
+from settled.drivers.home import in_loop
 from settled.errors import DeclarationError, JournalError
 
 if TYPE_CHECKING:
@@ -442,12 +443,3 @@ def joining() -> Any:
     from settled.api import joining as module  # noqa: PLC0415 - each needs the other
 
     return module
-
-
-def in_loop() -> bool:
-    """Whether the calling code runs on an event loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

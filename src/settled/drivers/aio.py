@@ -41,6 +41,7 @@ from settled.drivers.attempts import (
     run_here,
     timed_out,
 )
+from settled.drivers.home import asked_from
 from settled.drivers.joining import join
 from settled.drivers.leaving import Leaving, in_thread
 from settled.drivers.loops import apart, awaited, being_cancelled, first, off_loop, on_loop
@@ -286,6 +287,7 @@ class Hand(Struct):
         woken = asyncio.Event()
         slot: Leaving[Ended] = Leaving(late_of(command, binding, floor))
         inside = contextvars.copy_context()
+        inside.run(asked_from.set, loop)
 
         def work() -> None:
             slot.finish(inside.run(run_here, command, binding, floor))

@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 _GOODBYE = 10.0
 """Seconds that the tasks left on the loop have to take their cancellation."""
+asked_from: contextvars.ContextVar[asyncio.AbstractEventLoop | None] = contextvars.ContextVar("settled_asked_from")
+"""In a thread that a loop has lent to a sync function, and waits for: that loop."""
 _at_home: contextvars.ContextVar[bool] = contextvars.ContextVar("settled_at_home", default=False)
 
 
@@ -33,9 +35,12 @@ class Home:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the caller's context, and wait for it; raises what it raises.
 
-        When the wait is interrupted (Ctrl-C), the coroutine is cancelled. Work that was itself begun here gets a loop
-        of its own: this one may be waiting for it.
+        Where a loop waits for the caller it is run there. When the wait is interrupted (Ctrl-C), the coroutine is
+        cancelled. Work that was itself begun here gets a loop of its own: this one may be waiting for it.
         """
+        loop = asked_from.get(None)
+        if loop is not None and loop.is_running() and not in_loop():
+            return asyncio.run_coroutine_threadsafe(work, loop).result()
         if _at_home.get():
             with ThreadPoolExecutor(1, "settled-apart") as thread:
                 return thread.submit(contextvars.copy_context().run, asyncio.run, work).result()
@@ -66,6 +71,15 @@ class Home:
             if self._live is None or self._live.failed:
                 self._live = Live()
             return self._live
+
+
+def in_loop() -> bool:
+    """Whether the calling code runs on an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class Live:
