@@ -1,11 +1,13 @@
 """Tools whose effect is rows in the journal's own file."""
 
 import sqlite3
+import threading
 
 import pytest
 
 import settled
 from settled.errors import JournalError
+from settled.journals import commit
 from settled.journals.sqlite.transactions import Transactions
 from tests.journals.rows import TransactionalTools
 
@@ -72,6 +74,28 @@ class TestOnSqlite(TransactionalTools):
         before = guard.journal.check().facts["commits"]
         book(order="7")
         assert guard.journal.check().facts["commits"] == before + 1
+
+    def test_a_tool_that_waits_for_a_call_of_its_own_thread_is_not_waited_for_forever(self, guard, rows, monkeypatch):
+        monkeypatch.setattr(commit, "LONGEST_ALONE", 0.2)
+        told = []
+        guard.tool(effect="write", name="note")(lambda: None)
+
+        def call():
+            try:
+                guard.dispatch("note", {})
+            except JournalError as error:
+                told.append(str(error))
+
+        @guard.tool(effect="transactional")
+        def wait(transaction: Tx) -> int:
+            thread = threading.Thread(target=call)
+            thread.start()
+            thread.join(30)
+            return len(told)
+
+        assert wait() == 1
+        assert "make such calls before it or after it" in told[0]
+        assert guard.dispatch("note", {}).ok
 
     @pytest.mark.parametrize("statement", ["COMMIT", "END", "ROLLBACK", "ATTACH ':memory:' AS other", "BEGIN"])
     def test_no_statement_ends_it(self, guard, rows, statement):

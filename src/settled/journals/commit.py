@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from settled.core.books import Transition
 
 R = TypeVar("R")
+LONGEST_ALONE: Final = 60.0
+"""Seconds that a caller waits for a tool that is at work in the journal's transaction: it may be waiting for him."""
 MOST_TOGETHER: Final = 256
 """Transitions in one commit at most, so that none waits for many others' work."""
 
@@ -75,6 +77,8 @@ class GroupCommit:
         self._calls = threading.Semaphore(0)
         self._thread: threading.Thread | None = None
         self._leader: int | None = None
+        self._alone = False
+        """Somebody does work of their own while they lead."""
 
     # --- callers ---
 
@@ -120,15 +124,20 @@ class GroupCommit:
         """Wait until told; return whether that was to take the lead."""
         assert member.wake is not None  # noqa: S101 - tells the type checker what _enter did
         try:
-            member.wake.acquire()
+            while not member.wake.acquire(timeout=LONGEST_ALONE):
+                if self._alone and self._leave(member):
+                    return _tired_of_waiting(member)
         except BaseException:  # a signal: nobody will wait here any more
             self._leave(member)
             raise
         return not member.done
 
-    def _leave(self, member: Member) -> None:
+    def _leave(self, member: Member) -> bool:
+        """Take it out of the queue; return whether it was there still: then nobody performs it."""
         with self._mutex, suppress(ValueError):
             self._queue.remove(member)
+            return True
+        return False
 
     # --- the leader ---
 
@@ -206,11 +215,11 @@ class GroupCommit:
             raise self._closed_error()
         if not self.hold(seconds):
             raise JournalError("the journal is busy: its transactions took too long; nothing was executed: try again")
-        self._leader = threading.get_ident()
+        self._leader, self._alone = threading.get_ident(), True
         try:
             return work()
         finally:
-            self._leader = None
+            self._leader, self._alone = None, False
             self.let_go()
 
     # --- holding still ---
@@ -251,6 +260,19 @@ class GroupCommit:
         if thread is not None and thread is not threading.current_thread():
             thread.join(seconds)
         return True
+
+
+def _tired_of_waiting(member: Member) -> bool:
+    """Let it end; return whether it was given the lead at the last moment, to hand on."""
+    member.done = True
+    member.fail(
+        JournalError(
+            f"a tool has been at work in the journal's transaction for {LONGEST_ALONE:.0f} s; nothing was put on "
+            "record. If it waits for a guarded call of another thread, that waits for it: make such calls before "
+            "it or after it"
+        )
+    )
+    return member.leads
 
 
 def _tell(batch: Sequence[Member]) -> None:
