@@ -106,6 +106,84 @@ class SharedBreakers:
         assert world["calls"] == before
 
 
+class SharedRetries:
+    """Subclasses have a fixture ``address``: of a journal that several guards open."""
+
+    @pytest.fixture
+    def tools(self, address):
+        """The same tool, which is away, in three guards, each as a process of its own would have it."""
+
+        def ask() -> str:
+            raise TimeoutError
+
+        guards = [settled.Guard(address, shared_retries=True) for _ in range(3)]
+        now = settled.Backoff(base=0.0001, cap=0.001)
+        yield [guard.tool(effect="read", attempts=2, breaker=None, retry=now)(ask) for guard in guards]
+        for guard in guards:
+            guard.close()
+
+    def spend(self, tool):
+        """Call until a retry is refused; return how many were granted. First attempts pay in a tenth of one."""
+        results = []
+        while not results or "retry_budget:process" not in results[-1].reason:
+            assert len(results) < 30
+            results.append(tool.call())
+        return sum(result.attempts - 1 for result in results)
+
+    def together(self, tools):
+        for tool in tools:
+            tool.attached._agree_on_retries()
+
+    def test_what_one_spends_the_others_lack(self, tools):
+        assert all(tool.call().attempts == 2 for tool in tools)
+        alone = self.spend(tools[0])
+        self.together(tools)
+        assert alone >= 9
+        assert [self.spend(tool) for tool in tools] == [0, 0, 0]
+
+    def test_what_all_spent_at_once_is_paid_back_first(self, tools):
+        spent = [self.spend(tool) for tool in tools]  # each saw a full pool: nobody has told of anything yet
+        self.together(tools * 2)
+        levels = [pool.level for pool in self.pools(tools)]
+        assert sum(spent) > 25
+        assert len(set(levels)) == 1
+        assert levels[0] < -10
+
+    def test_who_comes_later_finds_what_is_left(self, address, tools):
+        self.spend(tools[0])
+        self.together(tools[:1])
+        with settled.Guard(address, shared_retries=True) as late:
+            tool = late.tool(effect="read", attempts=2, breaker=None)(tools[0].function)
+            assert self.spend(tool) == 0
+
+    def test_each_has_its_own_unless_it_is_asked_for(self, address, tools):
+        self.spend(tools[0])
+        self.together(tools[:1])
+        with settled.Guard(address) as own:
+            tool = own.tool(effect="read", attempts=2, breaker=None)(tools[0].function)
+            assert self.spend(tool) >= 9
+
+    def test_several_that_tell_at_once_lose_nothing(self, tools):
+        for tool in tools:
+            tool.call()
+        threads = [threading.Thread(target=self.together, args=(tools,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        self.together(tools * 2)
+        assert {pool.level for pool in self.pools(tools)} == {10.0 - 3 * 1.0}
+
+    def pools(self, tools):
+        return [tool.attached.pools_of(tool).process for tool in tools]
+
+
+class TestRetriesOnSqlite(SharedRetries):
+    @pytest.fixture
+    def address(self, tmp_path):
+        return f"sqlite:///{tmp_path / 'agent.db'}"
+
+
 class TestOnSqlite(SharedBreakers):
     @pytest.fixture
     def address(self, tmp_path):

@@ -36,6 +36,7 @@ from settled.core.strict_json import InvalidJson, parse_object
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
 from settled.drivers.home import in_loop
+from settled.drivers.pooling import PoolSharing
 from settled.drivers.sharing import Sharing
 from settled.errors import DeclarationError, JournalError
 
@@ -66,6 +67,8 @@ class Guard(Declaring, Operating):
         breaker: a breaker over all tools together; none by default (each tool has its own).
         shared_breakers: heed what other processes on this journal learn: a trip of one's breaker opens the others', and
             of all of them one makes the probe. A change of state then waits for the journal.
+        shared_retries: what repeats of a tool may cost is one amount for all processes on this journal, brought
+            together about once a second; else each has its own.
         alerts: receivers of alerts (``settled.observe``), and functions that are called with each event that wants
             attention (``tell(event, facts)``): these must neither raise nor block.
         lease: seconds that a claim lives unless it is renewed.
@@ -91,6 +94,7 @@ class Guard(Declaring, Operating):
         retries: RetryBudget | None = None,
         breaker: BreakerPolicy | None = None,
         shared_breakers: bool = False,
+        shared_retries: bool = False,
         alerts: Sink | Receiver | Sequence[Sink | Receiver] = (),
         lease: float = 30.0,
         encryption_key: str | bytes | Sequence[str | bytes] | None = None,
@@ -112,6 +116,8 @@ class Guard(Declaring, Operating):
         self.postman = Postman(self.journal, receivers, lambda alert_id: not sinks or alert_id in self._shown)
         if shared_breakers:
             self.floor.sharing = Sharing(self.journal, self.floor.now)
+        if shared_retries:
+            self.floor.pooling = PoolSharing(self.journal)
         over_all = Breaker(f"guard:{agent}", breaker) if breaker else None
         self.breakers = KeptBreakers(self.floor, over_all)
         self.runs_here = RunsHere(self.floor)
@@ -121,6 +127,7 @@ class Guard(Declaring, Operating):
             self.journal.seal,
             self.floor.bring,
             self.breakers.keep,
+            self._agree_on_retries,
             self._deliver_alerts,
         ]
         self.tools: dict[str, Tool[Any, Any]] = {}
@@ -313,7 +320,14 @@ class Guard(Declaring, Operating):
         if found is None:
             with self._lock:
                 found = self._pools.setdefault(tool.name, Pools(process=Pool(), session=self._session))
+            if self.floor.pooling is not None:
+                self.floor.keeper.start()
+                with suppress(JournalError):  # what matters more will say that the journal is away
+                    self._agree_on_retries()
         return found
+
+    def _agree_on_retries(self) -> None:
+        self.floor.pool({name: pools.process for name, pools in list(self._pools.items()) if pools.process is not None})
 
     def streak_of(self) -> InvalidStreak:
         """Return the count of invalid calls of the run at work, or of the guard."""
@@ -352,6 +366,7 @@ class Guard(Declaring, Operating):
         self.postman.close()
         with suppress(JournalError):  # what the breakers have learnt is worth a try, and no more
             self.breakers.keep(changed=True)
+            self._agree_on_retries()
         self.journal.close()
 
     def __enter__(self) -> Self:

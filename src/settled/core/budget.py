@@ -32,14 +32,14 @@ class Pool:
     trickle for each of many clients would add up to no bound at all.
     """
 
-    __slots__ = ("_capacity", "_deposit", "_level")
+    __slots__ = ("_agreed", "_capacity", "_deposit", "_level")
 
     def __init__(self, capacity: float = 10.0, deposit: float = 0.1) -> None:
         _check_tokens("capacity", capacity)
         _check_tokens("deposit", deposit)
         self._capacity = _milli(capacity)
         self._deposit = _milli(deposit)
-        self._level = self._capacity
+        self._level = self._agreed = self._capacity
 
     @property
     def level(self) -> float:
@@ -72,6 +72,27 @@ class Pool:
     def refund(self, cost: float) -> None:
         """Give back what a repeat that never began had taken."""
         self._level = min(self._capacity, self._level + _milli(cost))
+
+    # --- shared with other processes ---
+
+    @property
+    def moved(self) -> int:
+        """Thousandths of a token that came in here, less those that went, since the level was last agreed on."""
+        return self._level - self._agreed
+
+    def with_moved(self, level: int | None, moved: int) -> int:
+        """Return what the level of all becomes by what moved here; ``None``: nobody has told a level yet.
+
+        It may fall below 0: processes spend at the same time what they all see. First attempts then pay that back
+        before any repeat is granted, so over time there are no more repeats than one process might make alone.
+        """
+        return min(self._capacity, (self._capacity if level is None else level) + moved)
+
+    def follow(self, level: int, moved: int) -> None:
+        """Go on from the level of all, of which ``moved`` is a part by now."""
+        since = self.moved - moved
+        self._agreed = level
+        self._level = min(self._capacity, level + since)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

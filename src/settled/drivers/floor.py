@@ -41,10 +41,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from settled.core.breaker import Tickets, Verdict
-    from settled.core.budget import Pools, TokenWindow
+    from settled.core.budget import Pool, Pools, TokenWindow
     from settled.core.call import Call
     from settled.core.commands import Command, Ended, Event
     from settled.core.policy import Policy
+    from settled.drivers.pooling import PoolSharing
     from settled.drivers.sharing import Sharing
     from settled.ports import Journal, Sink, SpillFile
     from settled.recorder import Recorder
@@ -96,6 +97,8 @@ class Floor:
         """Ids of asks (and of the calls that they make) whose askers wait here now."""
         self.keeper = Keeper(journal, lease)
         self.home = Home()
+        self.pooling: PoolSharing | None = None
+        """Where retry pools are shared with other processes."""
         self.sharing: Sharing | None = None
         """Where breakers are shared with other processes."""
         self._lock = threading.Lock()
@@ -107,6 +110,8 @@ class Floor:
         self.asking = set()
         self.keeper.forked()
         self.home.forked()
+        if self.pooling is not None:
+            self.pooling.forked()
         self._lock = threading.Lock()
         self._only_here = deque()
 
@@ -195,6 +200,11 @@ class Floor:
         with self._lock:
             for name, agreed in news.items():
                 breakers[name].follow(*agreed)
+
+    def pool(self, pools: Mapping[str, Pool]) -> None:
+        """Bring the retry pools of tools together with other processes'. Raises ``JournalError``."""
+        if self.pooling is not None:
+            self.pooling.agree(pools, self._lock)
 
     def release(self, binding: Binding) -> None:
         """Give up an admitted attempt without a verdict: its asker was cancelled."""
