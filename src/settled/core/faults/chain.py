@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
 
 from settled.core.faults import look
 from settled.core.faults.rules import is_a
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
 DEEPEST = 10
 MOST = 100
@@ -18,11 +19,23 @@ INNER = ("reason", "original_error", "os_error", "orig")
 """Where urllib3, urllib, aiohttp and SQLAlchemy keep the error that they wrap."""
 
 
+def holders(kind: type) -> tuple[str, ...]:
+    """Return which of these names an error of a class may answer to that has no attributes of its own."""
+    return _holders(cast("Hashable", kind))
+
+
+@lru_cache(maxsize=1024)
+def _holders(kind: Any) -> tuple[str, ...]:
+    any_name = hasattr(kind, "__getattr__") or kind.__getattribute__ is not BaseException.__getattribute__
+    return INNER if any_name else tuple(name for name in INNER if hasattr(kind, name))
+
+
 def causes(error: BaseException, *, recognised: bool) -> list[BaseException]:
     """Return the errors that this one names as its cause: ``__cause__``, and what a known wrapper holds."""
     found: list[object] = [error.__cause__] if error.__cause__ is not None else []
     if recognised:
-        found += [inner for name in INNER if (inner := look.attr(error, name)) is not None]
+        names = INNER if look.attr(error, "__dict__") else holders(type(error))
+        found += [inner for name in names if (inner := look.attr(error, name)) is not None]
         found += error.args
     if not found:
         return []

@@ -22,6 +22,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from msgspec import Struct
+
 from settled.core.faults import chain, look, repeats
 from settled.core.faults.python import of_group
 from settled.core.faults.rules import Situation, ambiguous, weakened
@@ -40,8 +42,7 @@ class Known(IntEnum):
     WELL = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What was read, and how well it is known."""
 
     fault: Fault

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from settled.core.faults import look
-from settled.core.faults.rules import is_a, names
+from settled.core.faults.rules import is_a, roots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,7 @@ def hidden(errors: Iterable[BaseException]) -> bool:
 
 
 def _last_of_many(error: BaseException) -> bool:
-    if _REPEATERS.isdisjoint([root for root, _ in names(type(error))]):
+    if _REPEATERS.isdisjoint(roots(type(error))):
         return False
     response = look.attr(error, "response")
     if isinstance(response, Mapping):

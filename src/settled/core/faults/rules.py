@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import Struct
+
 from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.values import replace
 
@@ -18,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(Struct, frozen=True):
     """What is known besides the error itself.
 
     ``attempt`` counts over all owners; ``doubtful``: an earlier attempt may have had its effect; ``now``: wall
@@ -70,6 +71,16 @@ def rules(
 def names(kind: type) -> tuple[Name, ...]:
     """Return how a class and its bases are named in the tables, the most derived first."""
     return _names(cast("Hashable", kind))
+
+
+def roots(kind: type) -> frozenset[str]:
+    """Return the packages that a class and its bases are of."""
+    return _roots(cast("Hashable", kind))
+
+
+@lru_cache(maxsize=1024)
+def _roots(kind: Any) -> frozenset[str]:
+    return frozenset([root for root, _ in _names(kind)])
 
 
 @lru_cache(maxsize=1024)
