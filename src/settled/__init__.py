@@ -2,7 +2,7 @@
 
 from settled import partial
 from settled.api.bound import BoundCall, PendingCall
-from settled.api.giving_way import Skip
+from settled.api.giving_way import Person, Say, Skip
 from settled.api.guard import Guard
 from settled.api.models import ModelOptions
 from settled.api.options import ToolOptions, tool_options
@@ -74,6 +74,7 @@ __all__ = [
     "NotHappened",
     "PartlyDone",
     "PendingCall",
+    "Person",
     "Result",
     "ResultUnavailable",
     "RetryBudget",
@@ -81,6 +82,7 @@ __all__ = [
     "RunError",
     "RunInProgress",
     "RunUndone",
+    "Say",
     "SettledError",
     "Skip",
     "TokenRefused",

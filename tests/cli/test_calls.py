@@ -149,7 +149,7 @@ def test_status_counts(shop):
     assert document["calls"] == {"succeeded": 1, "unknown": 2}
     oldest = document["queue"].pop("oldest")
     assert oldest > "20"
-    kinds = {"unknown": 2, "orphan": 0, "disputed": 0, "undo": 0, "approval": 0}
+    kinds = {"unknown": 2, "orphan": 0, "disputed": 0, "undo": 0, "approval": 0, "by_hand": 0}
     assert document["queue"] == {"total": 2, **kinds, "undeclared": 1, "held": 0}
     assert document["under_way"] == {"dead": 0, "unseen": 0}
     assert document["tools_paused"] == []

@@ -18,7 +18,7 @@ parked: claim>processing succeed>succeeded split>partial absent>not_done expire>
 succeeded: undo>compensating expire>expired
 failed: expire>expired
 partial: succeed>succeeded fail>failed undo>compensating expire>expired
-awaiting_approval: grant>not_done refuse>refused expire>expired
+awaiting_approval: grant>not_done refuse>refused succeed>succeeded expire>expired
 refused: expire>expired
 compensating: undone>compensated hold>compensating
 compensated: expire>expired

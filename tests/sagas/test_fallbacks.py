@@ -175,9 +175,12 @@ def test_what_was_done_instead_is_undone_with_its_run(desk):
 @pytest.mark.parametrize(
     ("fallback", "words"),
     [
-        (5, "fallback takes tools, their names, and Skip"),
+        (5, "fallback takes tools, their names, Person"),
         ("card", "it cannot fall back on itself"),
         ([settled.Skip(), "invoice"], "what comes after Skip is never reached"),
+        ([settled.Say("no"), settled.Skip()], "what comes after Say is never reached"),
+        ([settled.Person(), "invoice"], "after a person only Skip or Say"),
+        (settled.Say(5), "Say takes a text, or a plain function"),
     ],
 )
 def test_a_mistake_is_named(desk, paid, fallback, words):

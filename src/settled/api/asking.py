@@ -16,9 +16,11 @@ from settled.api.recent import told_as
 from settled.api.run import Run, current_run
 from settled.core import codec
 from settled.core.ask import Ask
+from settled.core.by_hand import by_hand_terms
 from settled.core.drafts import as_draft, draft_key, scope_of_draft
+from settled.core.fallback import instead_key
 from settled.core.keys import business_key, content_digest, fingerprint, random_key, template_parts, without_defaults
-from settled.core.model import KeyKind
+from settled.core.model import KeyKind, Leave
 from settled.core.parts import OF
 from settled.current import CurrentCall, current
 
@@ -119,7 +121,9 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         told=guard.told_open.get(told_as(tool.name, mark), "") if kind is KeyKind.RANDOM else "",
         while_unknown=declared.while_unknown,
         untold=declared.untold,
-        leave=None if declared.approve is None or options.part else leave_for(tool, arguments),
+        leave=_leave(bound, arguments),
+        instead=(options.instead.operation_id, options.instead.no) if options.instead else None,
+        gives_way=bool(tool.fallbacks) and not bound.by_hand,
         entry=place.memory,
     )
 
@@ -134,6 +138,8 @@ def digests(tool: Tool[Any, Any], arguments: Arguments, options: CallOptions = O
         return options.draft.operation_id, options.draft.operation_id
     if options.part:  # the items that it goes on with say which action it is
         return options.part.key, options.part.key
+    if options.instead and (options.instead.by_hand or checked.options.key is None):
+        return f"instead:{options.instead.operation_id}:{options.instead.no}", content_digest(counted, checked.rules)
     mark = fingerprint(counted, identity=identity, rules=checked.rules)
     return mark, content_digest(counted, checked.rules) if identity else mark
 
@@ -146,7 +152,17 @@ def _scope(options: CallOptions, place: Place) -> str:
 
 def _terms(bound: BoundCall[Any]) -> Terms:
     terms, draft = bound.tool.checked.policy.terms, bound.options.draft
+    if bound.by_hand:
+        return by_hand_terms(terms)
     return terms if draft is None else as_draft(terms, draft.discard, draft.kept)
+
+
+def _leave(bound: BoundCall[Any], arguments: Arguments) -> Leave | None:
+    instead = bound.options.instead
+    if instead is not None and instead.by_hand:
+        return Leave(instead.wanted, 0.0, by_hand=instead.by_hand)
+    asks = bound.tool.checked.options.approve is not None and bound.options.part is None
+    return leave_for(bound.tool, arguments) if asks else None
 
 
 def new_operation_id() -> str:
@@ -163,13 +179,16 @@ def _key(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: Place
         return KeyKind.BUSINESS, draft_key(guard.tenant, bound.tool.name, draft.operation_id, draft.no)
     if bound.options.part:
         return KeyKind.BUSINESS, bound.options.part.key
-    parts = _business_parts(bound, arguments)
+    instead = bound.options.instead
+    parts = None if bound.by_hand else _business_parts(bound, arguments)
     declared = bound.tool.checked.options
     if parts is not None:
         if declared.key_scope == "run" and place.run is None:
             raise ValueError("key_scope='run' needs a run: make the call inside `with guard.run(…)`")
         scope = place.run.scope if declared.key_scope == "run" and place.run else None
         return KeyKind.BUSINESS, business_key(guard.tenant, bound.tool.name, parts, scope)
+    if instead is not None:
+        return KeyKind.BUSINESS, instead_key(guard.tenant, bound.tool.name, instead.operation_id, instead.no)
     if place.scope:
         return KeyKind.SCOPED, ""
     if bound.options.step:

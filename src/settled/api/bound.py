@@ -46,6 +46,18 @@ class DraftOf(Struct, frozen=True):
     """Seconds that its record is kept at the least."""
 
 
+class InsteadOf(Struct, frozen=True):
+    """Which call, that did nothing, it is made in the place of."""
+
+    operation_id: str
+    no: int
+    """Which of that one's fallbacks it is."""
+    by_hand: str = ""
+    """No program makes it: what was tried before, and how it failed."""
+    wanted: str = ""
+    """What a person is to do then."""
+
+
 class CallOptions(Struct, frozen=True, kw_only=True):
     """What belongs to one call and not to its tool."""
 
@@ -65,6 +77,8 @@ class CallOptions(Struct, frozen=True, kw_only=True):
     """It goes on with items of another call."""
     draft: DraftOf | None = None
     """It makes the draft of another call."""
+    instead: InsteadOf | None = None
+    """It is made in the place of another call."""
 
 
 ORDINARY = CallOptions()
@@ -78,6 +92,11 @@ class BoundCall(Struct, Generic[T], frozen=True, eq=False):
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = {}
     options: CallOptions = ORDINARY
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person does it: then there is nothing to prepare, and nothing follows."""
+        return self.options.instead is not None and bool(self.options.instead.by_hand)
 
     def call(self) -> Result[T]:
         """Make the call; return its ``Result``. Does not raise for what the tool did."""

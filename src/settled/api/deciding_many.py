@@ -25,7 +25,7 @@ class Filter:
 
     tool: str | None = None
     waiting: tuple[explain.Waiting, ...] | None = None
-    """Why they wait: ``unknown``, ``orphan``, ``disputed``, ``undo``."""
+    """Why they wait: ``unknown``, ``orphan``, ``disputed``, ``undo``, ``by_hand``."""
     older_than: float | None = None
     """Seconds since they were made."""
     tenant: str | None = None

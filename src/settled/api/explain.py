@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from settled.core import leave, rules
+from settled.core.by_hand import BY_HAND, is_by_hand
 from settled.core.model import Effect, Standing
 from settled.core.states import State
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from settled.core.model import Attempt, Moment
     from settled.core.settling import Verdict
 
-Waiting = Literal["unknown", "orphan", "disputed", "undo", "approval"]
+Waiting = Literal["unknown", "orphan", "disputed", "undo", "approval", "by_hand"]
 
 _STANDING = {
     Standing.OPEN: "no end is on record: it may have been done",
@@ -32,12 +33,14 @@ _DECIDED = {
     "late": "by an answer that came late",
     "probe": "by the tool's probe",
     "owner_lost": "since its process ended before anything was sent",
+    "rollback": "by the rollback of its run",
 }
 ELSEWHERE = ("", "undo_unknown", "undo_awaiting_approval")
 """It is being undone; or what is to be decided about that lives, and waits, in the compensation's own record."""
 _NOT_UNDONE = {
     "irreversible": "nothing undoes it",
     "no_compensation": "its tool names no compensation",
+    BY_HAND: "a person did it by hand, and no program undoes that",
     "tool_missing": "the tool that undoes it is not known to the process that rolls back",
     "may_arrive": "a request of an earlier attempt may still arrive and would do it anew: it is undone after that",
     "undo_not_filled": "the arguments of its compensation cannot be made of what is on record",
@@ -86,7 +89,7 @@ def waiting(call: Call, now: Moment) -> Waiting | None:
     if call.state is State.PROCESSING and rules.lease_over(call, now) and may_have_acted(call):
         return "orphan"
     if leave.waits(call, now):
-        return "approval"
+        return "by_hand" if is_by_hand(call) else "approval"
     if call.state is State.COMPENSATING and call.reason not in ELSEWHERE and not call.held:
         return "undo"
     return "disputed" if call.disputed and not call.held else None
@@ -112,10 +115,20 @@ def why(call: Call, now: Moment) -> str:
             return f"{recorded}, and evidence against that came later: {_against(call)}"
         case "approval":
             return f"it waits for a person's leave: {_leave_words(call)}"
+        case "by_hand":
+            return f"it is left to a person, to be done by hand{_wanted(call)}. Before that: {_before(call)}"
         case "undo":
             return f"its run was rolled back, and it is not undone: {not_undone(call)}"
         case None:
             return _how_it_stands(call)
+
+
+def _wanted(call: Call) -> str:
+    return f": {call.leave.why}" if call.leave is not None and call.leave.why else ""
+
+
+def _before(call: Call) -> str:
+    return call.leave.by_hand if call.leave is not None else ""
 
 
 def _leave_words(call: Call) -> str:
@@ -146,6 +159,8 @@ def brief(call: Call, now: Moment) -> str:
             )
         case "approval":
             return call.leave.why if call.leave else ""
+        case "by_hand":
+            return f"left to a person{_wanted(call)}"
         case "undo":
             return f"not undone: {call.reason.removeprefix('undo_').replace('_', ' ')}"
         case None:
@@ -167,6 +182,8 @@ def _doubt(attempt: Attempt) -> str:
 
 def _against(call: Call) -> str:
     done = [attempt.no for attempt in call.attempts if attempt.standing is Standing.DONE]
+    if is_by_hand(call) and not done:
+        return "a person did it by hand all the same; if it is to be undone, that is done by hand too"
     if call.state is State.SUCCEEDED and len(done) > 1:
         return f"attempts {_listed(done)} both had their effect, so it was done more than once"
     if done:
@@ -271,6 +288,8 @@ def choices(call: Call, now: Moment) -> tuple[Choice, ...]:
         return (Choice("hold", open=True, meaning="seen: leave it as recorded, and out of the queue", asserted=False),)
     if kind == "approval":
         return ()  # leave is given or refused, which is no verdict on what happened
+    if kind == "by_hand":
+        return (Choice("happened", open=True, meaning="it was done by hand", asserted=True),)
     if kind == "undo":
         return (
             Choice("undone", open=True, meaning="it was undone by hand, on your word", asserted=True),

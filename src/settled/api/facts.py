@@ -88,7 +88,8 @@ def of_leave(call: Call) -> Facts | None:
         "persons": leave.persons,
         "agreed": list(leave.by),
         "given": leave.given,
-        "until": when(leave.until),
+        "until": None if leave.by_hand else when(leave.until),
+        "by_hand": leave.by_hand or None,
     }
 
 

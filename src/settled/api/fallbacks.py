@@ -1,4 +1,4 @@
-"""What is done in a tool's place when it is proved that it did nothing: another tool, or nothing with a value."""
+"""What is done in a tool's place when it is proved that it did nothing: another tool, a person, or nothing."""
 
 from __future__ import annotations
 
@@ -6,19 +6,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from settled.api import making
-from settled.api.bound import BoundCall, CallOptions
-from settled.api.giving_way import Skip, check_arguments
+from settled.api.asking import new_operation_id
+from settled.api.bound import ORDINARY, BoundCall, CallOptions, InsteadOf
+from settled.api.giving_way import (
+    PERSON,
+    Person,
+    Say,
+    Skip,
+    check_arguments,
+    fallback_name,
+    last_words,
+    parts_of,
+)
 from settled.api.going_on import go_on
 from settled.core.answer import from_record
-from settled.core.ask import Stands, WouldRun
-from settled.core.claim import Claim
-from settled.core.fallback import GiveWay
-from settled.core.model import Effect, KeyKind
-from settled.core.states import State
+from settled.core.chain import Came, Instead, Overtaken, go_down, may_give_way
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping, Sequence
 
     from settled.api.guard import Guard
     from settled.api.making import Prepared
@@ -27,14 +33,10 @@ if TYPE_CHECKING:
 
     Steps = Generator[Any, Any, Result[Any]]
     """Yields a transition to perform or a bound call to make; is sent what came of it."""
+    Walk = Generator[Any, Any, Came | Overtaken]
 
-
-def may_give_way(result: Result[Any]) -> bool:
-    """Whether it is proved, and not only said by a person, that nothing was done."""
-    if result.asserted or result.disputed:
-        return False
-    untried = result.status == "rejected" and result.reason in ("breaker_open", "paused")
-    return untried or result.status in ("failed", "not_done")
+LONGEST_WHY = 1000
+"""Characters of what a person is told of what failed before."""
 
 
 def follow(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps:
@@ -50,62 +52,85 @@ def follow(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps:
 
 def _chain(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps:
     """Go down the chain until something else is done, or is in doubt; the primary's own result if nothing is."""
-    if not prepared.bound.tool.fallbacks or not may_give_way(primary):
+    tool = prepared.bound.tool
+    if not tool.fallbacks or not may_give_way(primary):
         return primary
-    given = yield from _give_way(guard, prepared, primary)
-    if given is not None:
-        return given
-    bound, tried = prepared.bound, []
-    for step in bound.tool.fallbacks:
-        if isinstance(step, Skip):
-            return replace(
-                primary, value=step.value, value_available=True, fallback="skip", message=_said(primary, step)
-            )
-        other = _tool(guard, bound.tool, step)
-        result: Result[Any] = yield _instead(other, prepared)
-        if not may_give_way(result):
-            return replace(result, fallback=other.name)
-        if result.operation_id:
-            yield GiveWay(result.operation_id)
-        tried.append(other.name)
-    return replace(primary, message=f"{primary.message}; {', '.join(tried)} did nothing either", fallback="")
+    steps, last = parts_of(tool.fallbacks)
+    came = yield from _performed(guard, prepared, go_down(primary, prepared.life.ask, len(steps)))
+    if isinstance(came, Overtaken):
+        if came.call is None:
+            return replace(primary, retryable=True) if came.again else primary
+        return making.to_result(guard, tool, from_record(came.call), prepared.life)
+    return _answered(tool, came, steps, last)
 
 
-def _give_way(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Generator[Any, Any, Result[Any] | None]:
-    """Put on record that the primary is given up, so that no later entry makes it too."""
-    tool, ask = prepared.bound.tool, prepared.life.ask
-    if primary.operation_id:
-        call = yield GiveWay(primary.operation_id)
-    elif ask is None or ask.kind is KeyKind.RANDOM or tool.checked.effect is Effect.READ:
-        return None  # nobody asks for it again: the next ask is a new intention
-    else:
-        reply = yield Claim(ask, begin=False, forgo=True)
-        if not isinstance(reply, Stands):
-            return primary if isinstance(reply, WouldRun) else replace(primary, retryable=True)
-        call = reply.call
-    if call is None or call.state is State.FAILED:
-        return None
-    return making.to_result(guard, tool, from_record(call), prepared.life)
+def _performed(guard: Guard, prepared: Prepared, walk: Walk) -> Generator[Any, Any, Came | Overtaken]:
+    """Pass on what the walk wants, with the places of the chain as calls to be made."""
+    answer = None
+    try:
+        while True:
+            wanted = walk.send(answer)
+            if isinstance(wanted, Instead):
+                bound = _instead(guard, prepared, wanted)
+                result: Result[Any] = yield bound
+                answer = (result, None if result.operation_id else bound.ask())
+            else:
+                answer = yield wanted
+    except StopIteration as stop:
+        came: Came | Overtaken = stop.value
+        return came
+    finally:
+        walk.close()
+
+
+def _answered(tool: Tool[Any, Any], came: Came, steps: Sequence[Any], last: Skip | Say | None) -> Result[Any]:
+    """Return what the asker is told: what was done instead, or the last words of the chain."""
+    result: Result[Any] = came.outcome
+    if came.no >= 0:
+        result = replace(result, fallback=fallback_name(steps[came.no]))
+    if came.exhausted and len(came.before) > 1:
+        names = ", ".join(fallback_name(steps[no]) for no, _ in came.before if no >= 0)
+        result = replace(result, message=f"{result.message}; {names} did nothing either")
+    ended = came.exhausted or (result.status == "refused" and result.fallback == PERSON)
+    return last_words(tool, last, result) if last is not None and ended else result
+
+
+def _instead(guard: Guard, prepared: Prepared, wanted: Instead) -> BoundCall[Any]:
+    tool, given_up = prepared.bound.tool, wanted.given_up
+    given: Mapping[str, Any] = prepared.arguments
+    if given_up is not None:
+        given = making.as_recorded(guard, tool, given_up, dict(given))
+    step = parts_of(tool.fallbacks)[0][wanted.no]
+    if isinstance(step, Person):
+        return _by_hand(prepared, given, wanted, step)
+    other, options = _tool(guard, tool, step), prepared.bound.options
+    arguments = {name: given[name] for name in other.schema.parameters if name in given}
+    of = InsteadOf(given_up.operation_id, wanted.no) if given_up is not None else None
+    return BoundCall(other, kwargs=arguments, options=CallOptions(wait=options.wait, within=options.within, instead=of))
+
+
+def _by_hand(prepared: Prepared, given: Mapping[str, Any], wanted: Instead, step: Person) -> BoundCall[Any]:
+    """Return the call as a person is to make it. Its asker is told at once, unless it said how long it waits."""
+    tool, options = prepared.bound.tool, prepared.bound.options
+    names = [(_name_at(tool, no), result.message) for no, result in wanted.before]
+    why = "; ".join(f"{name}: {message}" for name, message in names)[:LONGEST_WHY]
+    operation_id = new_operation_id() if wanted.given_up is None else wanted.given_up.operation_id
+    of = InsteadOf(operation_id, wanted.no, by_hand=why, wanted=step.wanted)
+    wait = 0.0 if options.wait == ORDINARY.wait else options.wait
+    return BoundCall(tool, kwargs=dict(given), options=CallOptions(wait=wait, within=options.within, instead=of))
+
+
+def _name_at(tool: Tool[Any, Any], no: int) -> str:
+    return tool.name if no < 0 else fallback_name(tool.fallbacks[no])
 
 
 def _tool(guard: Guard, tool: Tool[Any, Any], step: Any) -> Tool[Any, Any]:
-    name = step if isinstance(step, str) else step.name
+    name = fallback_name(step)
     found = guard.tools.get(name) or guard.models.get(name)
     if found is None:
         raise DeclarationError(f"{tool.name} falls back on {step!r}, which this guard has not: guard.add it")
     check_arguments(tool, found)
     return found
-
-
-def _instead(other: Tool[Any, Any], prepared: Prepared) -> BoundCall[Any]:
-    given = prepared.arguments
-    arguments = {name: given[name] for name in other.schema.parameters if name in given}
-    options = prepared.bound.options
-    return BoundCall(other, kwargs=arguments, options=CallOptions(wait=options.wait, within=options.within))
-
-
-def _said(primary: Result[Any], step: Skip) -> str:
-    return f"{primary.message}; it was skipped" + (f": {step.why}" if step.why else "")
 
 
 def instead(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Result[Any]:
@@ -123,21 +148,25 @@ async def ainstead(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Re
 def drive(guard: Guard, steps: Generator[Any, Any, Any]) -> Any:
     """Perform transitions and make calls until the steps are through, from plain code."""
     answer = None
-    while True:
-        try:
+    try:
+        while True:
             wanted = steps.send(answer)
-        except StopIteration as stop:
-            return stop.value
-        answer = guard.make(wanted) if isinstance(wanted, BoundCall) else guard.journal.perform(wanted)
+            answer = guard.make(wanted) if isinstance(wanted, BoundCall) else guard.journal.perform(wanted)
+    except StopIteration as stop:
+        return stop.value
+    finally:
+        steps.close()
 
 
 async def adrive(guard: Guard, steps: Generator[Any, Any, Any]) -> Any:
     """Like ``drive``, from async code."""
     answer = None
-    while True:
-        try:
+    try:
+        while True:
             wanted = steps.send(answer)
-        except StopIteration as stop:
-            return stop.value
-        is_call = isinstance(wanted, BoundCall)
-        answer = await (guard.amake(wanted) if is_call else guard.journal.aperform(wanted))
+            is_call = isinstance(wanted, BoundCall)
+            answer = await (guard.amake(wanted) if is_call else guard.journal.aperform(wanted))
+    except StopIteration as stop:
+        return stop.value
+    finally:
+        steps.close()

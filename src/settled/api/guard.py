@@ -156,10 +156,10 @@ class Guard(Declaring, Operating):
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
-        result = drafting.prepare(self, prepared) if bound.tool.drafted else None
+        result = drafting.prepare(self, prepared) if bound.tool.drafted and not bound.by_hand else None
         if result is None:
             result = making.finish(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
-        return fallbacks.instead(self, prepared, result) if bound.tool.follows else result
+        return fallbacks.instead(self, prepared, result) if bound.tool.follows and not bound.by_hand else result
 
     def value_of(self, bound: BoundCall[T]) -> T:
         """Make a bound call from plain code; return its value or raise."""
@@ -196,10 +196,12 @@ class Guard(Declaring, Operating):
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
-        result = await drafting.aprepare(self, prepared) if bound.tool.drafted else None
+        drafted = bound.tool.drafted and not bound.by_hand
+        result = await drafting.aprepare(self, prepared) if drafted else None
         if result is None:
             result = making.finish(self, prepared, await aio.make(prepared.life, prepared.binding, self.floor))
-        return await fallbacks.ainstead(self, prepared, result) if bound.tool.follows else result
+        follows = bound.tool.follows and not bound.by_hand
+        return await fallbacks.ainstead(self, prepared, result) if follows else result
 
     def ask_of(self, bound: BoundCall[Any]) -> Ask | None:
         """Return what a bound call would ask of the journal."""

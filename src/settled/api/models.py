@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from settled.api.giving_way import Person, chain_of
 from settled.api.tool import declare
 from settled.core.budget import Pool, Pools, RetryBudget, RunBudget
 from settled.core.loosening import nearest
@@ -25,7 +26,8 @@ class ModelOptions(TypedDict, total=False):
     Attributes:
         name: the model's, as the result tells it; the function's name by default.
         retries: of this model under this guard, all in all; its pool fills with use, as that of every tool, besides.
-        fallback: another model (a smaller one), a chain of them, or ``settled.Skip(value)`` as the last.
+        fallback: another model (a smaller one), a chain of them, or ``settled.Skip(value)`` or ``settled.Say(words)``
+            as the last.
         timeout, attempts, retry, breaker, classify, verify, refresh: as for ``guard.tool``.
     """
 
@@ -49,6 +51,8 @@ def declare_model(function: Callable[..., Any], given: dict[str, Any]) -> tuple[
     known = set(ModelOptions.__annotations__)
     for name in given.keys() - known:
         raise DeclarationError(f"a model has no option {name!r}{nearest(name, known)}")
+    if any(isinstance(step, Person) for step in chain_of(given.get("fallback"))):
+        raise DeclarationError("a model falls back on models: what no record is kept of cannot wait for a person")
     retries = given.pop("retries", None)
     model = declare(function, {**given, "effect": "read"})
     model.checked.is_model = True

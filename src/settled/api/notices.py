@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from settled.core.call import Call
     from settled.ports import Journal
 
-OF_CALLS: Final = ("unknown", "disputed", "undo", "approval")
+OF_CALLS: Final = ("unknown", "disputed", "undo", "approval", "by_hand")
 LONGEST: Final = 1000
 """Characters of a text."""
 _SEVERITY: Final[dict[str, Any]] = {
@@ -23,6 +23,7 @@ _SEVERITY: Final[dict[str, Any]] = {
     "disputed": "critical",
     "undo": "error",
     "approval": "info",
+    "by_hand": "warning",
     "partly_compensated": "error",
     "finding": "warning",
     "breaker": "warning",
@@ -33,6 +34,7 @@ _TITLES: Final = {
     "disputed": "the record of {} is disputed",
     "undo": "{} could not be undone",
     "approval": "{} waits for a person's leave",
+    "by_hand": "{} is left to a person, to be done by hand",
 }
 
 

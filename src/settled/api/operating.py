@@ -92,7 +92,7 @@ class Operating:
         return deciding.decide(self._guard, operation_id, give=True, by=by, reason=reason)
 
     def refuse(self, operation_id: str, *, by: str, reason: str) -> Result[Any]:
-        """Refuse a call that waits for leave: it is never made. Raises ``DeclarationError``."""
+        """Refuse a call that waits for leave, or is left to a person: it is never made. Raises ``DeclarationError``."""
         return deciding.decide(self._guard, operation_id, give=False, by=by, reason=reason)
 
     def rewind(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from settled.api.approving import check_approving
 from settled.api.batches import batch_of
+from settled.api.giving_way import Person, chain_of
 from settled.api.undoing import check_undoing, name_of
 from settled.core.backoff import Backoff
 from settled.core.keys import KEY_FORMATS, template_roots
@@ -150,8 +151,9 @@ class ToolOptions(TypedDict, total=False):
         approve_within: seconds that persons have to decide, and the program then has to make the call; after that it
             asks anew. 24 h by default.
         fallback: what is done instead once it is proved that nothing was: a tool (or its name) with arguments of the
-            same names, ``settled.Skip(value)``, or several of them in their order. The call itself is then given up
-            for good. Never entered from doubt, nor on a person's word alone.
+            same names, ``settled.Person(wanted)``, ``settled.Skip(value)`` or ``settled.Say(words)``, or several of
+            them in their order. The call itself is then given up for good. Never entered from doubt, nor on a person's
+            word alone.
         partial: reads the answer of a batch item by item: one of ``settled.partial`` (``elasticsearch_bulk``, …), or a
             function of the answer and the items that returns an outcome for each item. Only items that were surely not
             done are tried again; what the answer leaves out is in doubt, and stands in the queue item by item.
@@ -267,7 +269,8 @@ class Checked:
         check_approving(options, schema.parameters, self.name)
         self.batch = batch_of(options, schema, self.effect)
         self.policy = self._policy(is_async=is_async)
-        recorded = options.record or options.key is not None or options.approve or self.batch
+        person = any(isinstance(step, Person) for step in chain_of(options.fallback))
+        recorded = options.record or options.key is not None or options.approve or self.batch or person
         self.may_stay_unrecorded = self.effect is Effect.READ and not recorded
         """Its calls need no record where nothing about the single call asks for one."""
         self.is_model = False

@@ -43,7 +43,7 @@ class Result(Generic[T_co]):
         reason: a short, stable word: the fault's code (``http_503``, ``read_timeout``), or for ``rejected``
             ``breaker_open``, ``deadline``, ``superseded``, ``rolled_back``, ``untold_before``, ``unknown_before``,
             ``unsettled_before``, for a joined agent ``run_ended`` and ``not_in_token``; for ``awaiting_approval`` what
-            asks for leave.
+            asks for leave, or ``by_hand``: a person is to do it.
         value: what the tool returned; what was done and what failed for ``partial``.
         value_available: false if there is no value to give: it did not succeed, or its value was not kept.
         replayed: answered from the record; nothing was executed for this ask.
@@ -60,8 +60,9 @@ class Result(Generic[T_co]):
         next: ``done``, ``fix_arguments``, ``wait``, ``ask_again``, ``ask_human``, ``repair_prompt``, ``give_up``.
         attempts: attempts on record, of all owners.
         items: of a batch (``partial=``): what became of each of its items, in their order.
-        fallback: the tool that was called in its place, since it is proved that nothing was done; ``skip``: none was,
-            and ``value`` is what its declaration gives instead, while the status tells what became of the call.
+        fallback: the tool that was called in its place, since it is proved that nothing was done; ``person``: it was
+            left to a person, by hand; ``skip``: nothing was done, and ``value`` is what its declaration gives instead,
+            while the status tells what became of the call; ``say``: ``message`` is.
         hint: for an operator, never shown to a model: the command that lets a call in conflict be made anew.
 
     ``unwrap`` and plain calls raise: ``CallFailed``, ``CallNotDone``, ``CallPartial``, ``CallUnknown``,
@@ -107,6 +108,8 @@ class Result(Generic[T_co]):
         facts: dict[str, Any] = {"status": self.status}
         if self.ok:
             facts["result"] = self.value if self.value_available else "done; the value was not kept"
+        elif self.fallback == "skip":
+            facts["instead"] = self.value
         said = {"message": self.message if not self.ok or self.replayed else "", "next": "" if self.ok else self.next}
         facts |= {name: text for name, text in said.items() if text}
         if self.items and not self.ok:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from settled.core.by_hand import BY_HAND
 from settled.core.match import HARMLESS
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ _REJECTED = {
     "run_ended": "the run that this agent had joined has ended; nothing was tried",
     "not_in_token": "the token with which this agent has joined the run does not name this tool; nothing was tried",
 }
+_BY_HAND = "not done yet: it is left to a person, who does it by hand; do not do it in any other way"
 _NEXT: dict[str, Next] = {
     "succeeded": "done",
     "failed": "give_up",
@@ -66,7 +68,7 @@ _NEXT_REJECTED: dict[str, Next] = {
 def message(answer: Answer) -> str:
     """Return what the answer means; for a failure with what the other side said, for a refusal with its reason."""
     text = _REJECTED.get(answer.reason, "") if answer.status == "rejected" else ""
-    text = text or _MESSAGES[answer.status]
+    text = text or (_BY_HAND if _is_left(answer) else "") or _MESSAGES[answer.status]
     if answer.status == "unknown":
         harmless = answer.call is not None and answer.call.terms.effect in HARMLESS
         text += "does no harm, and may settle it" if harmless else "only looks it up"
@@ -76,6 +78,10 @@ def message(answer: Answer) -> str:
     code = answer.fault.code if answer.fault and answer.status in ("failed", "not_done", "unknown") else ""
     head, mark, tail = text.partition(":") if answer.status == "unknown" else (text, "", "")
     return head + (f" ({code})" if code else "") + mark + tail + (f": {said}" if said else "")
+
+
+def _is_left(answer: Answer) -> bool:
+    return answer.status == "awaiting_approval" and answer.reason == BY_HAND
 
 
 def next_step(answer: Answer) -> Next:

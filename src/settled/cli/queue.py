@@ -18,6 +18,7 @@ from settled.cli.options import AppOption, ByOption, FailOption, JournalOption, 
 from settled.cli.resolving import resolve
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import age, moment, plural, seconds_of
+from settled.core.by_hand import is_by_hand
 from settled.core.call import Call
 from settled.core.findings import Finding
 from settled.core.model import Moment
@@ -50,7 +51,7 @@ def list_queue(
     """List what waits for a person, oldest first.
 
     Calls of unknown outcome, calls whose process was lost (orphans), calls whose record is disputed, steps of a run
-    that could not be undone, calls that need a person's leave, and what a comparison with a tool's ledger has found. A
+    that could not be undone, calls that need a person's leave or are left to a person, and what a comparison with a tool's ledger has found. A
     tool without a declared effect is marked with a star.
     """
     with opened(Given(journal, app)) as target:
@@ -139,8 +140,8 @@ def _show(target: Target, call: Call, document: dict[str, Any]) -> None:
         show.tell_of_owner(target, call)
         return
     if call.leave is not None and call.state is State.AWAITING_APPROVAL:
-        output.title("Leave")
-        output.facts(_leave(call, now))
+        output.title("By hand" if is_by_hand(call) else "Leave")
+        output.facts(_by_hand(call) if is_by_hand(call) else _leave(call, now))
     if document["looked_at"]:
         output.title("Looked at")
         looked = document["looked_at"]
@@ -163,6 +164,11 @@ def _proof(call: Call, now: Moment) -> list[tuple[str, str]]:
         ("proves absence", f"{proof.why}{since}"),
         ("again", again),
     ]
+
+
+def _by_hand(call: Call) -> list[tuple[str, str]]:
+    leave = call.leave
+    return [] if leave is None else [("wanted", leave.why or "what its tool does"), ("before", leave.by_hand)]
 
 
 def _leave(call: Call, now: Moment) -> list[tuple[str, str]]:
@@ -288,7 +294,7 @@ def refuse_call(
     app: AppOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Refuse a call that waits for leave: it is never made."""
+    """Refuse a call that waits for leave, or is left to a person: it is never made."""
     _decide(Given(journal, app), op, give=False, by=by, reason=reason, as_json=as_json)
 
 

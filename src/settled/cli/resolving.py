@@ -40,6 +40,7 @@ class WaitingName(StrEnum):
     ORPHAN = "orphan"
     DISPUTED = "disputed"
     UNDO = "undo"
+    BY_HAND = "by_hand"
 
 
 _WORDS = "[OP] VERDICT"
@@ -84,7 +85,8 @@ def resolve(
 ) -> None:
     """Give a person's verdict on a call, or on all that a filter means.
 
-    On a settled call that is disputed, hold takes it off the queue: seen. On a step of a run that could not be undone,
+    On a call that is left to a person, happened says that it was done by hand, and --result what it brought. On a
+    settled call that is disputed, hold takes it off the queue: seen. On a step of a run that could not be undone,
     undone says that somebody did it by hand, and hold leaves its effect as it is. --app checks the result against the
     tool's declared type, and is needed where the journal is encrypted.
 

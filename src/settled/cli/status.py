@@ -17,7 +17,7 @@ from settled.core.call import Call
 from settled.core.model import Moment
 
 _ALERTS = 10_000
-KINDS = ("unknown", "orphan", "disputed", "undo", "approval")
+KINDS = ("unknown", "orphan", "disputed", "undo", "approval", "by_hand")
 
 
 def status(

@@ -9,6 +9,7 @@ from settled.api.schema import BadArguments
 from settled.api.vault import SEALED
 from settled.cli.exits import Exit, Problem, refusals
 from settled.cli.target import Target
+from settled.core.by_hand import BY_HAND
 from settled.core.call import Call
 from settled.core.model import Moment
 from settled.core.runs import BARRED, run_of
@@ -89,7 +90,7 @@ def standing(call: Call, now: Moment) -> str:
     return f"{call.state}{marks}, {still}{waits}"
 
 
-FOR_GOOD = ("undo_failed", "irreversible", "no_compensation")
+FOR_GOOD = ("undo_failed", "irreversible", "no_compensation", BY_HAND)
 """Why a step is not undone, where to try again brings nothing."""
 
 
@@ -116,6 +117,8 @@ def commands(target: Target, call: Call) -> list[dict[str, str]]:
             found.append(("give leave, for this call as it stands, once", f"settled queue approve {call.operation_id}"))
         means = "its run was undone, so it is never made: take it off the queue" if undone else "it is never made"
         found.append((means, f"settled queue refuse {call.operation_id} --reason '...'"))
+    if explain.waiting(call, now) == "by_hand":
+        found.append(("it is not done, and is not to be", f"settled queue refuse {call.operation_id} --reason '...'"))
     if explain.waiting(call, now):
         found.append(
             ("say that you look at it, so that nobody else decides", f"settled queue claim {call.operation_id}")

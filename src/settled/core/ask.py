@@ -63,6 +63,11 @@ class Ask(Struct, frozen=True):
     untold: str = "tell"
     leave: Leave | None = None
     """The leave that a person must give first; ``None``: none is needed."""
+    instead: tuple[str, int] | None = None
+    """It is made in the place of another call, which did nothing: that one's operation id, and which of its fallbacks
+    it is."""
+    gives_way: bool = False
+    """Something else may be done in its place: then that is a part of what it stands for."""
     entry: Entry | None = None
 
     @property

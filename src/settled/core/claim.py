@@ -20,10 +20,11 @@ from settled.core.ask import (
     Untold,
     WouldRun,
 )
+from settled.core.by_hand import ask_a_person, is_by_hand
 from settled.core.call import Call, evolve, opened
 from settled.core.charge import debit
 from settled.core.drafts import reserved
-from settled.core.fallback import FELL_BACK
+from settled.core.fallback import FELL_BACK, give_way, note_step
 from settled.core.keys import scoped_key
 from settled.core.leave import ask_for, asked_anew, given, use
 from settled.core.match import Match, find, reserve
@@ -52,7 +53,7 @@ class Claim(Struct, frozen=True):
     repeat: bool = False
     """Settling was tried: a tool that may be repeated may now run again."""
     forgo: bool = False
-    """With ``begin`` false: where nothing is on record, record that the call is given up, without an attempt."""
+    """With ``begin`` false: where it would run, record instead that the call is given up, without an attempt."""
     drafting: bool = False
     """With ``begin`` false: put the call on record without an attempt, so that its draft can be made."""
     pinned: str = ""
@@ -90,7 +91,7 @@ class Claim(Struct, frozen=True):
         if call.state is State.UNKNOWN:
             may = self.repeat and self._may_repeat(call, now) and not call.held
             return self._begin_series(books, call, now) if may else Doubtful(call, like)
-        if call.state is State.AWAITING_APPROVAL:
+        if call.state is State.AWAITING_APPROVAL and not is_by_hand(call):
             return Stands(asked_anew(books, call, ask_leave, now), like)
         may = given(call, self.ask.terms, now) or self._new_series(call, now)
         if call.state in (State.NOT_DONE, State.PARKED) and may:
@@ -116,6 +117,8 @@ class Claim(Struct, frozen=True):
     def _begin_series(self, books: Books, call: Call, now: Moment, *, like: bool = False) -> ClaimReply:
         if not rules.may_begin(call, now):
             return Stands(call, like)
+        if self.forgo and not self.begin:
+            return Stands(give_way(books, call, now), like)
         paused = paused_by(books, self.ask.tool)
         if paused is not None:
             return paused
@@ -156,6 +159,9 @@ class Claim(Struct, frozen=True):
     def _new(self, books: Books, now: Moment) -> ClaimReply:
         if self.forgo and not self.begin:
             return self._forgone(books, now)
+        if self.ask.leave is not None and self.ask.leave.by_hand:
+            waits = _unsettled(books, self.ask)
+            return waits or Stands(ask_a_person(books, self._draft(books, now), self.ask.leave, now))
         paused = paused_by(books, self.ask.tool)
         if paused is not None:
             return paused
@@ -178,6 +184,8 @@ class Claim(Struct, frozen=True):
         bare = self._draft(books, now)
         call, row = evolve(bare, Event.FAIL, now, detail=FELL_BACK, reason=FELL_BACK, decided="answer")
         books.put(call, row)
+        if call.kind is KeyKind.RANDOM:
+            books.put_owed(call)  # as in ``give_way``
         return Stands(call)
 
     def _reserved(self, books: Books, now: Moment) -> ClaimReply:
@@ -229,7 +237,9 @@ def _unsettled(books: Books, ask: Ask, own: str = "") -> Unsettled | None:
 
 
 def _remember(books: Books, ask: Ask, reply: ClaimReply) -> None:
-    """Note in the entry what this asker waits for or was told."""
+    """Note what is made in another call's place; and in the entry what this asker waits for or was told."""
+    if isinstance(reply, Begun | Stands | Busy | Doubtful):
+        note_step(books, ask, reply.call)
     entry = ask.entry
     if entry is None:
         return

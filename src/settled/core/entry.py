@@ -105,6 +105,19 @@ class Entry(Struct):
         else:
             self.open[call.operation_id] = None
 
+    def go_on(self, asker: str, call: Call) -> None:
+        """Something is done in the place of a call that did nothing: its asker still waits."""
+        self.waiting[asker] = (call.operation_id, False)
+        self.open[call.operation_id] = None
+        self.told[call.operation_id] = State.PROCESSING
+
+    def came_to(self, asker: str, call: Call, *, ends: bool) -> None:
+        """Its asker waits no longer; unless it has come to an end, the next like ask is about this call again."""
+        self.waiting.pop(asker, None)
+        if ends:
+            self.told[call.operation_id] = call.state
+            self.open.pop(call.operation_id, None)
+
     def untold(self, call: Call) -> bool:
         """Whether the asker has not been given what is now known of this call."""
         return self.told.get(call.operation_id) != call.state

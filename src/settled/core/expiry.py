@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from settled.core.call import Call, evolve
 from settled.core.model import KeyKind
-from settled.core.states import TABLE, Event
+from settled.core.states import TABLE, Event, State
 from settled.core.values import replace
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ def due(call: Call, now: Moment) -> bool:
     """Whether the call is settled and past its retention. What is disputed or in doubt never expires."""
     if call.disputed or call.doubtful or Event.EXPIRE not in TABLE[call.state] or call.terms.retention is None:
         return False
+    if call.state is State.AWAITING_APPROVAL and call.leave is not None and call.leave.by_hand:
+        return False  # somebody is still to do it
     return now.wall - call.changed.wall >= call.terms.retention
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from settled.core import runs
+from settled.core.by_hand import is_by_hand
 from settled.core.call import Call, evolve
 from settled.core.drafts import drop
 from settled.core.model import KeyKind, Leave, Terms
@@ -84,11 +85,13 @@ class Decide(Struct, frozen=True):
             return Refused(f"the call is {call.state}, and waits for nobody's leave", call)
         if self.log_no is not None and self.log_no != call.log_no:
             return Refused("the call has changed since it was looked at", call)
+        if self.give and is_by_hand(call):
+            return Refused("no program makes it any more: once it is done by hand, say that it happened", call)
         if not self.give:
             return self._put(books, call, Event.REFUSE, now, leave=call.leave, decided=f"person:{self.by}")
         if now.wall >= call.leave.until:
             return Refused("nobody decided in time: it waits for its program to ask again", call)
-        if self._of_a_run_undone(books, call):
+        if runs.of_a_run_undone(books, call):
             return Refused("its run was rolled back: nothing of it is done any more", call)
         return self._agree(books, call, call.leave, now)
 
@@ -110,15 +113,6 @@ class Decide(Struct, frozen=True):
         if event is Event.REFUSE:
             drop(books, changed, now)
         return changed
-
-    @staticmethod
-    def _of_a_run_undone(books: Books, call: Call) -> bool:
-        kind, _, rest = call.scope.partition(":")
-        length, _, name = rest.partition(":")
-        if kind != "run" or not length.isdecimal():
-            return False
-        run = books.run(call.tenant, name[int(length) + 1 :])
-        return run is not None and run.state in runs.BARRED
 
 
 def person(name: str) -> str:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from settled.core.ask import Barred, Conflict, Suspect, Untold
 from settled.core.entry import Entry
+from settled.core.fallback import last_step, stands_open
 from settled.core.model import Effect, KeyKind
 from settled.core.owed import owed_to
 from settled.core.rewind import is_set_aside
@@ -124,7 +125,7 @@ def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
 
     A call whose asker still waits is a concurrent intention of its own.
     """
-    if ask.terms.effect in HARMLESS and ask.leave is None:
+    if ask.terms.effect in HARMLESS and ask.leave is None and not ask.gives_way:
         return None
     listed = () if ask.sibling in entry.reserved.values() else tuple(entry.listed)
     for operation_id in (*entry.open, *listed):  # a copy: other threads end calls meanwhile
@@ -233,6 +234,9 @@ def _outside(books: Books, ask: Ask, now: Moment) -> Match | Barred | Suspect | 
 
     Once settled, what nobody was told of answers one like call.
     """
+    instead = _given_way(books, ask, now) if ask.gives_way else None
+    if instead is not None:
+        return instead
     if ask.while_unknown == "allow" or ask.terms.effect in HARMLESS:
         owed = owed_to(books, ask) if ask.leave is not None else None
         return None if owed is None else Match(owed, like=True)
@@ -249,6 +253,20 @@ def _outside(books: Books, ask: Ask, now: Moment) -> Match | Barred | Suspect | 
         return Suspect(elsewhere)
     unknown = tuple(c for c in calls if c.state is State.UNKNOWN)
     return Barred(unknown) if ask.while_unknown == "any" and unknown else None
+
+
+def _given_way(books: Books, ask: Ask, now: Moment) -> Match | Suspect | None:
+    """Return a like call that did nothing, while what was done in its place is in doubt, or nobody was told of it."""
+    elsewhere = []
+    for operation_id in books.owed(ask.tenant, ask.tool, ask.fingerprint):
+        call, step = books.by_id(operation_id), last_step(books, operation_id)
+        if call is None or step is None or call.state is not State.FAILED or operation_id in ask.despite:
+            continue
+        if stands_open(step) or (step.state is State.PROCESSING and _open_for(step, ask, now)):
+            return Match(call, like=True)
+        if step.state is State.PROCESSING and step.owner != ask.owner and step.operation_id not in ask.alive:
+            elsewhere.append(step)
+    return Suspect(tuple(elsewhere)) if elsewhere else None
 
 
 def _open_for(call: Call, ask: Ask, now: Moment) -> bool:

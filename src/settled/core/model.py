@@ -230,6 +230,8 @@ class Leave(Struct, frozen=True):
     """Who has agreed so far."""
     given: bool = False
     used: bool = False
+    by_hand: str = ""
+    """Nobody gives leave: a person does it, and ``why`` says what. What was tried before, and how it failed."""
 
 
 class Terms(Struct, frozen=True):

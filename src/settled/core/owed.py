@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from settled.core.drafts import DRAFTING
+from settled.core.fallback import BY_OTHERS, last_step
 from settled.core.model import Effect, KeyKind
 from settled.core.states import State
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from settled.core.model import Moment
 
 DONE = (State.SUCCEEDED, State.PARTIAL)
-BY_OTHERS = ("late", "probe", "person")
 
 
 def doubted(books: Books, call: Call) -> None:
@@ -58,8 +58,8 @@ class Heard:
     operation_id: str
 
     def apply(self, books: Books, now: Moment) -> None:
-        """Owe it no longer."""
+        """Owe it no longer; unless something was begun in its place, which is heard of by itself."""
         del now
         call = books.by_id(self.operation_id)
-        if call is not None:
+        if call is not None and last_step(books, call.operation_id, 1) is None:
             books.drop_owed(call)

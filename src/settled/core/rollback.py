@@ -13,6 +13,7 @@ from msgspec import Struct
 from settled.core import rules
 from settled.core.answer import STATUS_OF
 from settled.core.books import RunRecord, RunState
+from settled.core.by_hand import BY_HAND, is_by_hand
 from settled.core.call import Call
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, expect
 from settled.core.match import MADE_AGAIN
@@ -222,7 +223,7 @@ class Rollback:
         if call.state is not State.COMPENSATING or call.held:
             return True
         if not call.terms.compensate:
-            why = "irreversible" if call.terms.irreversible else "no_compensation"
+            why = "irreversible" if call.terms.irreversible else BY_HAND if is_by_hand(call) else "no_compensation"
             return (yield from self._stuck(call, why))
         if not (yield from self._outwait(call)):
             return (yield from self._stuck(call, MAY_ARRIVE))

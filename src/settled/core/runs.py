@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from settled.core.ask import Ask
     from settled.core.books import Books, Change
+    from settled.core.call import Call
     from settled.core.model import Moment, Owner
 
 UNDONE = frozenset({RunState.COMPENSATED, RunState.PARTLY_COMPENSATED})
@@ -65,6 +66,18 @@ def undone_around(books: Books, run: RunRecord) -> RunRecord | None:
         seen.add(outer.run_id)
         outer = books.run(outer.tenant, outer.parent) if outer.parent else None
     return None
+
+
+def of_a_run_undone(books: Books, call: Call) -> bool:
+    """Whether the run that the call was made in, or one around that, was undone: nothing of it is done any more."""
+    while call.scope.startswith("call:"):
+        outer = books.by_id(call.scope.removeprefix("call:"))
+        if outer is None:
+            return False
+        call = outer
+    run_id = run_of(call.scope)
+    run = None if run_id is None else books.run(call.tenant, run_id)
+    return run is not None and (run.state in BARRED or undone_around(books, run) is not None)
 
 
 class Held(Struct, frozen=True):

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from settled.core.answer import STATUS_OF
 from settled.core.books import RunRecord, RunState, Step
+from settled.core.by_hand import close
 from settled.core.call import Call, evolve
 from settled.core.drafts import UNCONFIRMED, scope_of_draft
 from settled.core.lanes import lane_of
@@ -97,6 +98,14 @@ def _steps(books: Books, scope: str) -> Iterator[Step]:
             yield from _steps(books, f"call:{call.operation_id}")
         if call.terms.drafted and call.state in UNCONFIRMED:
             yield from _steps(books, scope_of_draft(call.operation_id))
+
+
+def _close_what_waits(books: Books, scope: str, now: Moment) -> None:
+    """Let nobody do by hand any more what was left to a person, in the commit that bars the run's calls."""
+    for step in books.begun_in(scope):
+        close(books, step.call, now)
+        if step.call.state in UNSETTLED or leaves_inside(step.call):
+            _close_what_waits(books, f"call:{step.call.operation_id}", now)
 
 
 def _place_of(books: Books, run: RunRecord, seen: frozenset[str] = frozenset()) -> int:
@@ -185,6 +194,7 @@ class StartRollback(Struct, frozen=True):
             changed=now.wall,
         )
         books.put_run(begun)
+        _close_what_waits(books, scope_of_run(run.tenant, run.run_id), now)
         return Rolling(begun)
 
     def _undoes_around(self, books: Books, run: RunRecord) -> bool:

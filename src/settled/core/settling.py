@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from settled.core import rules
+from settled.core import by_hand, rules, runs
+from settled.core.by_hand import is_by_hand
 from settled.core.call import Call, evolve
 from settled.core.model import Effect, Standing
 from settled.core.owed import doubted
@@ -158,7 +159,9 @@ class Resolve(Struct, frozen=True):
             call = orphaned(books, call, now)
         if call.state is State.COMPENSATING:
             return self._undoing(books, call, now)
-        if call.disputed and call.state is not State.UNKNOWN and self.verdict == "hold":
+        if is_by_hand(call) and call.state in (State.AWAITING_APPROVAL, State.REFUSED) and not self._only_seen(call):
+            return self._by_hand(books, call, now)
+        if self._only_seen(call):
             return self._seen(books, call, now)
         revised = call.state is State.NOT_DONE and call.asserted and self.verdict == "happened"
         if call.state is not State.UNKNOWN and not revised:
@@ -183,6 +186,17 @@ class Resolve(Struct, frozen=True):
         changed, row = evolve(call, event, now, detail=detail, held=not by_hand, epoch=call.epoch + 1, **more)
         books.put(changed, row)
         return changed
+
+    def _only_seen(self, call: Call) -> bool:
+        return call.disputed and call.state is not State.UNKNOWN and self.verdict == "hold"
+
+    def _by_hand(self, books: Books, call: Call, now: Moment) -> Call | Refused:
+        """On what a person is to do: it is done. What was not to be done any more is disputed then."""
+        if self.verdict != "happened":
+            return Refused("a person is to do it: say that it happened once it is done, or refuse it", call)
+        if call.state is State.REFUSED or runs.of_a_run_undone(books, call):
+            return by_hand.done_too_late(books, call, self.by, self.reason, now)
+        return by_hand.done(books, call, self.by, self.reason, now, result=self.result, note=self.note)
 
     def _absent(self, books: Books, call: Call, now: Moment) -> Call | Refused:
         """Wait until a probe could prove it; a forced verdict is kept apart as asserted."""

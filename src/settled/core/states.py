@@ -109,7 +109,12 @@ TABLE: dict[State, dict[Event, State]] = {
         _E.UNDO: _S.COMPENSATING,
         _E.EXPIRE: _S.EXPIRED,
     },
-    _S.AWAITING_APPROVAL: {_E.GRANT: _S.NOT_DONE, _E.REFUSE: _S.REFUSED, _E.EXPIRE: _S.EXPIRED},
+    _S.AWAITING_APPROVAL: {
+        _E.GRANT: _S.NOT_DONE,
+        _E.REFUSE: _S.REFUSED,
+        _E.SUCCEED: _S.SUCCEEDED,  # a person did it by hand
+        _E.EXPIRE: _S.EXPIRED,
+    },
     _S.REFUSED: {_E.EXPIRE: _S.EXPIRED},
     _S.COMPENSATING: {_E.UNDONE: _S.COMPENSATED, _E.HOLD: _S.COMPENSATING},
     _S.COMPENSATED: {_E.EXPIRE: _S.EXPIRED},

@@ -222,12 +222,13 @@ def _leave(leave: Leave) -> list[Any]:
         leave.by,
         leave.given,
         leave.used,
+        *((leave.by_hand,) if leave.by_hand else ()),
     ]
 
 
 def _leave_of(*values: Any) -> Leave:
-    why, until, version, persons, within, by, given, used = values
-    return Leave(why, until, version, persons, within, tuple(by), given, used)
+    why, until, version, persons, within, by, given, used, *by_hand = values
+    return Leave(why, until, version, persons, within, tuple(by), given, used, *by_hand)
 
 
 def _moment(moment: Moment | None) -> tuple[float, str, float] | None:
