@@ -12,7 +12,8 @@ from settled.core.entry import Entry
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.values import replace
 from settled.errors import JournalError
-from settled.testing.asking import Place, Spot, Told, call, make_ask
+from settled.testing.asking import Place, Spot, Told, make_ask
+from settled.testing.chains import call
 from settled.testing.driver import transact
 from settled.testing.loop import Until
 from settled.testing.mind import Mind

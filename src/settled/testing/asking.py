@@ -15,6 +15,7 @@ from settled.errors import JournalError
 from settled.testing.driver import Hand, drive
 from settled.testing.loop import Until
 from settled.testing.plans import TENANT
+from settled.testing.tools import CHAINS
 
 if TYPE_CHECKING:
     from settled.core.answer import Answer
@@ -92,6 +93,7 @@ def make_ask(
         while_unknown=tool.while_unknown,
         untold=tool.untold,
         leave=Leave("asks", 0.0, within=tool.approve) if tool.approve else None,
+        gives_way=tool.name in CHAINS,
         entry=place.entry,
     )
 
@@ -103,8 +105,8 @@ class Told(NamedTuple):
     own: bool
 
 
-def call(process: Process, intent: Intent, ask: Ask, charge: Charge | None = None) -> Steps[Told | None]:
-    """Make one call; ``None``: the asker was cancelled, or the journal failed before."""
+def once(process: Process, intent: Intent, ask: Ask, charge: Charge | None = None) -> Steps[Told | None]:
+    """Make one call, and nothing in its place; ``None``: the asker was cancelled, or the journal failed before."""
     sim = process.sim
     within = None if process.steady else sim.dice.choice(sim.profile.deadlines)
     deadline = None if within is None else sim.loop.now + within

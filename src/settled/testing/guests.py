@@ -11,7 +11,8 @@ from settled.core.lanes import lane_id
 from settled.core.runs import Held, LeaveRun, Undone, scope_of_run
 from settled.core.values import replace
 from settled.errors import JournalError
-from settled.testing.asking import Place, call, make_ask
+from settled.testing.asking import Place, make_ask
+from settled.testing.chains import call
 from settled.testing.driver import transact
 from settled.testing.loop import Until
 from settled.testing.plans import TENANT, Intent, Words

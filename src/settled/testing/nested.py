@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from settled.core.commands import Raised, Returned
 from settled.core.entry import Entry
-from settled.testing.asking import Place, Told, call, make_ask
+from settled.testing.asking import Place, Told, make_ask
+from settled.testing.chains import call
 from settled.testing.plans import Intent, Words
 from settled.testing.tools import RESET, TOOLS, Failure
 

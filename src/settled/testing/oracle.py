@@ -11,6 +11,7 @@ from settled.core.model import Effect as Kind
 from settled.core.model import Evidence, Fault
 from settled.core.states import FINAL, TABLE, Event, State
 from settled.core.values import replace
+from settled.testing.chain_oracle import ChainOracle, is_by_hand
 from settled.testing.saga_oracle import SagaOracle
 from settled.testing.tools import TOOLS
 
@@ -83,11 +84,13 @@ class Oracle:
     leaves: dict[str, float | None] = field(default_factory=dict)
     """Operation id -> until when, on the wall clock, a leave that was given may be used; ``None``: refused."""
     sagas: SagaOracle = field(init=False)
+    chains: ChainOracle = field(init=False)
     story: list[str] | None = None
     """What happened, line by line, if it is to be told."""
 
     def __post_init__(self) -> None:
         self.sagas = SagaOracle(self)
+        self.chains = ChainOracle(self)
 
     def note(self, *what: object) -> None:
         """Add a line to the story."""
@@ -189,13 +192,15 @@ class Oracle:
             self.leased(after)
         if before is not None and before.state in FINAL:
             self._still_final(before, after)
-        if after.asserted:
+        if after.asserted and not is_by_hand(after):  # who does it by hand does not guess
             self.asserted.add(op)
-        if after.disputed and not (before and before.disputed) and op not in self.asserted:
+        unjust = op not in self.asserted and not self.chains.justified(after)
+        if after.disputed and not (before and before.disputed) and unjust:
             self.object_to(f"I2 {op}: disputed ({before.state if before else None})")
         if before is None or before.state is not after.state:
             self._new_state(after)
         self.sagas.committed(after, row)
+        self.chains.committed(before, after, row)
         if TOOLS[after.tool].approve:
             self._by_leave(after, row)
 
@@ -222,11 +227,12 @@ class Oracle:
         self.facts[f"became {after.state}"] += 1
         if after.state is not State.PROCESSING and after.decided:
             self.facts[f"settled by {after.decided.partition(':')[0]}"] += 1
-        if after.state is State.SUCCEEDED and not after.asserted and not self._happened(after):
+        asserted = after.operation_id in self.asserted
+        if after.state is State.SUCCEEDED and not asserted and not self._happened(after):
             self.object_to(f"I2 {op} ({after.tool}): succeeded by {after.decided}, but nothing happened")
         if after.state is State.UNKNOWN and after.terms.effect is Kind.TRANSACTIONAL:
             self.object_to(f"I2 {op} ({after.tool}): in doubt, though its rows are in one commit with its record")
-        if after.state in ABSENT and not after.asserted and after.terms.effect is not Kind.READ:
+        if after.state in ABSENT and not asserted and after.terms.effect is not Kind.READ:
             self._declare_absent(op, len(after.attempts), f"record: {after.state} by {after.decided or after.reason}")
 
     def _happened(self, call: Call) -> bool:
@@ -278,6 +284,7 @@ class Oracle:
         self._no_losses()
         self._on_record(journal)
         self.sagas.judge(journal)
+        self.chains.judge(journal)
 
     def _no_duplicates(self) -> None:
         for key, effects in self.world.by_key.items():
@@ -305,7 +312,8 @@ class Oracle:
             state = call.state if call else None
             undone = state in (State.COMPENSATING, State.COMPENSATED)  # rollbacks are judged by themselves
             kept = undone or state in (State.SUCCEEDED, State.UNKNOWN, State.EXPIRED)
-            fine = kept or effect.operation_id in self.asserted
+            waits = call is not None and is_by_hand(call) and (call.disputed or state is State.AWAITING_APPROVAL)
+            fine = kept or waits or effect.operation_id in self.asserted
             if not fine:
                 self.object_to(f"I3 {effect.operation_id} ({effect.tool}): happened, but stands as {state}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core import rules
+from settled.core.by_hand import is_by_hand
 from settled.core.expiry import Expire
 from settled.core.leave import Decide
 from settled.core.settle import settle
@@ -113,8 +114,32 @@ def _decide(sim: Simulation) -> None:
     waiting = sim.journal.find(WAITING) if not sim.journal.is_down else []
     if waiting:
         call, dice = sim.dice.choice(waiting), sim.dice
+        if is_by_hand(call):
+            sim.loop.start(_by_hand(sim, call), sim.outside)
+            return
         log_no = call.log_no if dice.random() < 0.5 else None
         sim.tell_journal(Decide(call.operation_id, dice.random() < 0.85, dice.choice(("ann", "bob")), "looked", log_no))
+
+
+def _by_hand(sim: Simulation, call: Call) -> Steps[None]:
+    """Do what was left to a person, unless it is done already, and say so; or refuse it. It takes a while."""
+    dice, op = sim.dice, call.operation_id
+    if op in sim.at_hand:
+        return
+    sim.at_hand.add(op)
+    try:
+        if dice.random() < 0.15:
+            sim.tell_journal(Decide(op, give=False, by="eva", reason="not so"))
+            return
+        yield dice.uniform(0.0, 5.0)
+        done = sim.world.by_key[call.key]
+        if not done and sim.journal.books.by_id(op) is not call:
+            return  # it has been refused, or closed, meanwhile: seen in time
+        value = done[0].value if done else sim.world.by_hand(TOOLS[call.tool], call, sim.oracle.truth[op])
+        yield dice.uniform(0.0, 20.0)
+        sim.tell_journal(Resolve(op, "happened", by="eva", reason="done by hand", result=value.encode()))
+    finally:
+        sim.at_hand.discard(op)
 
 
 def _verdict(sim: Simulation, call: Call) -> Resolve | None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from settled.core.budget import RetryBudget
 from settled.testing.plans import VARIATIONS
-from settled.testing.tools import APPROVED, TOOLS, UNDOABLE, UNDOING
+from settled.testing.tools import APPROVED, CHAINED, TOOLS, UNDOABLE, UNDOING
 
 SHORT_LIVED = ("ping", "page")
 """Their records expire within a world; a run that goes on after that has been told so and knows no more."""
-_APART = (*SHORT_LIVED, *UNDOABLE, *UNDOING, *APPROVED)
+_APART = (*SHORT_LIVED, *UNDOABLE, *UNDOING, *APPROVED, *CHAINED)
 LASTING = tuple(name for name, tool in TOOLS.items() if name not in _APART and tool.service != "rows")
 
 
@@ -39,8 +39,12 @@ class Profile:
     """Processes that settle what others leave, and nothing else: ``settled worker``."""
     errands: int = 2
     loners: int = 2
+    business: str = "order"
+    """What several may ask for at once, under a business key."""
     trips: int = 0
     """Runs that are undone when they fail."""
+    undoable: tuple[str, ...] = UNDOABLE
+    """What they use."""
     guests: int = 0
     """Agents that join each of them."""
     colleagues: int = 0
@@ -103,6 +107,49 @@ PROFILES = {
             workers=3,
         ),
         Profile("approvals", tools=(*APPROVED, "ticket"), people=4, errands=3, loners=4, crash=0.004, entries=6),
+        Profile(
+            *("fallbacks", "grim"),
+            tools=("charge", "debit", "charge", "invoice"),
+            business="bill",
+            models=0.0,
+            people=3,
+            errands=3,
+            loners=5,
+            crash=0.006,
+            workers=3,
+            reconcilers=2,
+            entries=6,
+        ),
+        Profile(
+            *("fallbacks in a storm", "grim"),
+            tools=("charge", "debit", "charge", "invoice"),
+            business="bill",
+            models=0.0,
+            people=2,
+            errands=3,
+            loners=4,
+            crash=0.004,
+            pause=0.003,
+            cancel=0.1,
+            journal_faults=0.03,
+            outages=1,
+            spaces=("host", "box"),
+            workers=3,
+            reconcilers=2,
+            entries=6,
+        ),
+        Profile(
+            *("fallbacks undone", "grim"),
+            trips=4,
+            undoable=("seat", "cabin", "seat", "chat"),
+            errands=0,
+            loners=0,
+            people=3,
+            crash=0.006,
+            pause=0.002,
+            workers=3,
+            reconcilers=2,
+        ),
         Profile("sagas", trips=4, errands=0, loners=0, workers=3),
         Profile("undoing", trips=4, errands=0, loners=0, crash=0.012, workers=3, reconcilers=2, missing=0.1),
         Profile(

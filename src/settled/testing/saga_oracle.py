@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from settled.core.books import RunState
 from settled.core.runs import scope_of_run
 from settled.core.states import Event, State
+from settled.testing.chain_oracle import is_by_hand
 from settled.testing.plans import TENANT
 from settled.testing.tools import TOOLS
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from settled.testing.world import Effect
 
 BARRED = (RunState.ROLLING_BACK, RunState.COMPENSATED, RunState.PARTLY_COMPENSATED)
-TRUE_REASONS = ("irreversible", "undo_failed", "undo_unknown")
+TRUE_REASONS = ("irreversible", "undo_failed", "undo_unknown", "by_hand")
 """Why a step may be left in the queue when everybody had time, tools and a calm sea."""
 
 
@@ -198,7 +199,8 @@ class SagaOracle:
             return
         if not undone and not _queued(journal, call):
             self.oracle.object_to(f"{who}: neither undone nor in the queue")
-        if run.state is RunState.COMPENSATED and not undone and not call.asserted:
+        too_late = is_by_hand(call) and call.disputed and call.state is State.REFUSED
+        if run.state is RunState.COMPENSATED and not undone and not call.asserted and not too_late:
             self.oracle.object_to(f"{who}: its run is on record as undone")
         if call.state is State.COMPENSATING and not _justified(journal, call):
             self.oracle.object_to(f"{who}: in the queue without need ({call.reason or 'no reason'})")
@@ -230,6 +232,8 @@ def _justified(journal: ShakyJournal, call: Call) -> bool:
     match call.reason:
         case "irreversible":
             return call.terms.irreversible
+        case "by_hand":
+            return is_by_hand(call)
         case "undo_failed":
             return undoing is not None and undoing.state is State.FAILED
         case _:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from settled.errors import JournalError
 from settled.testing.agents import Errand, Loner
-from settled.testing.asking import Place, call, make_ask
+from settled.testing.asking import Place, make_ask
+from settled.testing.chains import call
 from settled.testing.colleagues import Colleague, Employer
 from settled.testing.loop import Clock, Host, Loop, NeverRests
 from settled.testing.nested import inside
@@ -17,7 +18,7 @@ from settled.testing.plans import Intent, Words
 from settled.testing.profiles import SHORT_LIVED
 from settled.testing.saga_oracle import is_of_a_run
 from settled.testing.shaky import ShakyJournal
-from settled.testing.tools import TOOLS
+from settled.testing.tools import CHAINS, TOOLS
 from settled.testing.trips import Trip, carry_on, operator
 from settled.testing.workers import Process
 from settled.testing.world import World
@@ -54,7 +55,10 @@ class Simulation:
         self.outside = Host()
         self.inside = inside
         self._minted = 0
-        self.asks_for_leave = any(TOOLS[name].approve for name in profile.tools)
+        used = (*profile.tools, *profile.undoable)
+        self.asks_for_leave = any(TOOLS[name].approve or name in CHAINS for name in used)
+        self.at_hand: set[str] = set()
+        """What somebody is about to do by hand: people talk to each other."""
         self.employer = Employer(self, "office")
         self.errands = [self._errand(i) for i in range(profile.errands)]
         self.errands += [self._colleague(i) for i in range(profile.colleagues)]
@@ -144,7 +148,7 @@ class Simulation:
         kind = dice.choice(("business", "business", "step", "random"))
         if kind == "business":
             what = "w1" if dice.random() < 0.8 else "w2"
-            return Loner(self, Intent(TOOLS["order"], f"shared{no // 2}", what))
+            return Loner(self, Intent(TOOLS[self.profile.business], f"shared{no // 2}", what))
         tool = TOOLS[dice.choice([*(n for n in self.profile.tools if not TOOLS[n].business), *SHORT_LIVED])]
         return Loner(self, Intent(tool, f"lone{no}", "w"), step=f"step{no}" if kind == "step" else "")
 

@@ -134,9 +134,29 @@ _APPROVED = (
     _tool("award", identity=True, lifetime=20.0, approve=25.0),
     _tool("permit", probe=True, lifetime=15.0, business=True, approve=40.0),
 )
+_CHAINED = (
+    _tool("charge", probe=True, lifetime=15.0),
+    _tool("debit", Effect.DEDUPLICATED, service="store", remote_retention=86_400.0, lifetime=20.0),
+    _tool("bill", probe=True, lifetime=15.0, business=True),
+    _tool("invoice", probe=True, lifetime=15.0),
+    _tool("transfer", lifetime=20.0),
+    _tool("seat", probe=True, lifetime=15.0, compensate="release"),
+    _tool("cabin", lifetime=20.0, compensate="reclaim"),
+    _tool("standby", probe=True, lifetime=15.0, compensate="reclaim"),
+)
+PERSON = "person"
+CHAINS = {
+    "charge": ("invoice", PERSON),
+    "debit": ("transfer", "invoice"),
+    "bill": ("transfer", PERSON),
+    "seat": ("standby", PERSON),
+    "cabin": ("seat",),
+}
+"""What is done in a tool's place where it did nothing, in order."""
+CHAINED = tuple(tool.name for tool in _CHAINED)
 APPROVED = tuple(tool.name for tool in _APPROVED)
 """What needs a person's leave."""
 UNDOABLE = tuple(tool.name for tool in _UNDOABLE)
 """What runs that may be undone use; and the tools that undo them."""
 UNDOING = tuple(tool.name for tool in _UNDOING)
-TOOLS = {tool.name: tool for tool in (*_ALL, *_UNDOABLE, *_UNDOING, *_APPROVED)}
+TOOLS = {tool.name: tool for tool in (*_ALL, *_UNDOABLE, *_UNDOING, *_APPROVED, *_CHAINED)}

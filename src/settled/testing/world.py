@@ -82,6 +82,7 @@ WEIGHTS = {
     "plain": (60, 4, 4, 4, 5, 5, 4, 4, 3, 5, 2, 1),
     "busy": (40, 1, 1, 1, 1, 1, 1, 1, 40, 30, 1, 1),
     "storm": (15, 8, 8, 8, 10, 10, 8, 8, 8, 12, 5, 2),
+    "grim": (22, 3, 3, 3, 4, 5, 4, 30, 5, 12, 2, 5),
 }
 
 
@@ -196,6 +197,12 @@ class World:
             self.by_key[call.key].remove(effect)
 
         return take_back
+
+    def by_hand(self, tool: ToolSpec, call: Call, intention: Intention) -> str:
+        """A person has done what was left to a person; return what it brought."""
+        value = f"by hand:{intention[1]}:{len(self.effects)}"
+        self._effect(Request(tool, call.operation_id, 0, call.key, intention, self.loop.now, "ok"), value)
+        return value
 
     def whole(self, tool: ToolSpec, call: Call, no: int, intention: Intention) -> None:
         """A call that consists of others has happened."""
