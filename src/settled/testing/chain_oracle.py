@@ -71,6 +71,14 @@ class ChainOracle:
             if other_path > path:
                 self.oracle.object_to(f"{who}: begins, and {other} in its place has begun before")
 
+    def by_hand(self, call: Call) -> None:
+        """Somebody does what was left to a person: the queue must not show what a rollback has barred."""
+        now, run = self.oracle.known[call.operation_id], self.oracle.sagas.runs.get(call.scope)
+        self.oracle.facts["done by hand"] += 1
+        self.oracle.facts["done by hand too late"] += now.state is State.REFUSED
+        if now.state is State.AWAITING_APPROVAL and run is not None and run.state in BARRED:
+            self.oracle.object_to(f"by hand {call.operation_id} ({call.tool}): left to a person, and its run is {run.state}")
+
     def done(self, op: str) -> int:
         """Return how many effects one record has had."""
         return sum(effect.operation_id == op for effect in self.oracle.world.effects)

@@ -108,7 +108,8 @@ def _instead(
     place = Place(ask.scope, ask.run_id, ask.entry, ask.run_entry, lane=ask.lane, lane_entry=ask.lane_entry)
     key = instead_key(TENANT, tool.name, given_up.operation_id, wanted.no)
     step = make_ask(process, own, Words(who, what), place, key=key)
-    step = replace(step, instead=(given_up.operation_id, wanted.no))
+    mark = f"instead:{given_up.operation_id}:{wanted.no}"  # nothing else is like it
+    step = replace(step, identity=mark, fingerprint=mark, instead=(given_up.operation_id, wanted.no))
     if name == PERSON:
         leave = Leave("do it by hand", 0.0, by_hand="nothing before it was done")
         step = replace(step, leave=leave, terms=by_hand_terms(tool.terms), gives_way=False)

@@ -128,13 +128,15 @@ def _by_hand(sim: Simulation, call: Call) -> Steps[None]:
         return
     sim.at_hand.add(op)
     try:
-        if dice.random() < 0.15:
+        if dice.random() < 0.15 and not sim.world.by_key[call.key]:
             sim.tell_journal(Decide(op, give=False, by="eva", reason="not so"))
             return
         yield dice.uniform(0.0, 5.0)
         done = sim.world.by_key[call.key]
-        if not done and sim.journal.books.by_id(op) is not call:
+        if not done and sim.journal.books.by_id(op) is not call and dice.random() < 0.7:
             return  # it has been refused, or closed, meanwhile: seen in time
+        if not done:
+            sim.oracle.chains.by_hand(call)
         value = done[0].value if done else sim.world.by_hand(TOOLS[call.tool], call, sim.oracle.truth[op])
         yield dice.uniform(0.0, 20.0)
         sim.tell_journal(Resolve(op, "happened", by="eva", reason="done by hand", result=value.encode()))

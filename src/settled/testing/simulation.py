@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+from settled.core.values import replace
 from settled.errors import JournalError
 from settled.testing.agents import Errand, Loner
 from settled.testing.asking import Place, make_ask
@@ -244,4 +245,6 @@ class Simulation:
                 Place(known.scope if known.scope.startswith("undo:") else ""),
                 key=known.key,
             )
+            if known.operation_id in self.oracle.chains.paths:
+                ask = replace(ask, identity=known.identity, fingerprint=known.fingerprint)
             yield from call(janitor, intent, ask)
