@@ -12,13 +12,14 @@ from msgspec import Struct
 from settled import host
 from settled.api.approving import leave_for
 from settled.api.bound import ORDINARY
+from settled.api.giving_way import fall_to
 from settled.api.recent import told_as
 from settled.api.run import Run, current_run
 from settled.core import codec
 from settled.core.ask import Ask
 from settled.core.by_hand import by_hand_terms
 from settled.core.drafts import as_draft, draft_key, scope_of_draft
-from settled.core.fallback import instead_key
+from settled.core.fallback import INSTEAD, instead_key
 from settled.core.keys import business_key, content_digest, fingerprint, random_key, template_parts, without_defaults
 from settled.core.model import KeyKind, Leave
 from settled.core.parts import OF
@@ -97,7 +98,7 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         tool=tool.name,
         terms=_terms(bound),
         kind=kind,
-        identity=mark,
+        identity=INSTEAD if mark.startswith(INSTEAD) else mark,
         words=words,
         fingerprint=mark,
         arguments=guard.vault.lock(codec.dumps(guard.vault.shown(arguments.plain, declared.redact))),
@@ -123,7 +124,7 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         untold=declared.untold,
         leave=_leave(bound, arguments),
         instead=(options.instead.operation_id, options.instead.no) if options.instead else None,
-        gives_way=bool(tool.fallbacks) and not bound.by_hand,
+        falls_to=fall_to(guard, tool) if tool.fallbacks and not bound.by_hand else (),
         entry=place.memory,
     )
 
@@ -139,7 +140,7 @@ def digests(tool: Tool[Any, Any], arguments: Arguments, options: CallOptions = O
     if options.part:  # the items that it goes on with say which action it is
         return options.part.key, options.part.key
     if options.instead and (options.instead.by_hand or checked.options.key is None):
-        return f"instead:{options.instead.operation_id}:{options.instead.no}", content_digest(counted, checked.rules)
+        return f"{INSTEAD}:{options.instead.operation_id}:{options.instead.no}", content_digest(counted, checked.rules)
     mark = fingerprint(counted, identity=identity, rules=checked.rules)
     return mark, content_digest(counted, checked.rules) if identity else mark
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
+    from settled.api.guard import Guard
     from settled.api.result import Result
     from settled.api.tool import Tool
 
@@ -62,6 +63,18 @@ def parts_of(chain: tuple[Any, ...]) -> tuple[tuple[Any, ...], Skip | Say | None
 def fallback_name(step: Any) -> str:
     """Return what a result tells of it: a tool's name, or ``person``."""
     return step if isinstance(step, str) else PERSON if isinstance(step, Person) else str(step.name)
+
+
+def fall_to(guard: Guard, tool: Tool[Any, Any]) -> tuple[str, ...]:
+    """Return the names of all that may be called in a tool's place, and its own if a person may be asked."""
+    names: dict[str, None] = {}
+    left = [(tool, step) for step in parts_of(tool.fallbacks)[0]]
+    for of, step in left:
+        name = of.name if isinstance(step, Person) else fallback_name(step)
+        other = None if name in names or isinstance(step, Person) else guard.tools.get(name)
+        names[name] = None
+        left += [(other, further) for further in parts_of(other.fallbacks)[0]] if other is not None else []
+    return tuple(names)
 
 
 def check_fallback(tool: Tool[Any, Any], chain: tuple[Any, ...]) -> None:

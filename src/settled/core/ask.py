@@ -66,8 +66,9 @@ class Ask(Struct, frozen=True):
     instead: tuple[str, int] | None = None
     """It is made in the place of another call, which did nothing: that one's operation id, and which of its fallbacks
     it is."""
-    gives_way: bool = False
-    """Something else may be done in its place: then that is a part of what it stands for."""
+    falls_to: tuple[str, ...] = ()
+    """Tools that may be called in its place, and its own name if a person may be asked: what they do is a part of what
+    it stands for."""
     entry: Entry | None = None
 
     @property

@@ -133,6 +133,8 @@ def _given_up(outcome: Outcome, ask: Ask | None) -> Generator[Any, Any, Call | O
         return None
     else:
         reply = yield Claim(ask, begin=False, forgo=True)
+        if ask.entry is not None:
+            ask.entry.leave(ask.operation_id, None, heard=False)
         if not isinstance(reply, Stands):
             return Overtaken(None, again=not isinstance(reply, WouldRun))
         call = reply.call

@@ -21,12 +21,19 @@ if TYPE_CHECKING:
     from settled.core.model import Moment
 
 FELL_BACK = "fell_back"
+INSTEAD = "instead"
+"""The identity of every call that is made in another one's place: it is like none that is asked for by itself."""
 BY_OTHERS = ("late", "probe", "person")
 
 
 def instead_key(tenant: str, tool: str, operation_id: str, no: int) -> str:
     """Return the key of what is done in the place of a call; ``no``: which of its fallbacks it is."""
     return business_key(tenant, tool, (operation_id, str(no)), "instead")
+
+
+def is_instead(call: Call) -> bool:
+    """Whether it was made in another call's place, under a key that follows from that one's record."""
+    return call.identity == INSTEAD
 
 
 def note_step(books: Books, ask: Ask, call: Call) -> None:

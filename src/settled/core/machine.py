@@ -225,8 +225,9 @@ class Life(Jointly):
 
     def _barred(self, claim: Claim, calls: tuple[Call, ...]) -> Flow[Answer | Claim]:
         settled: tuple[Call, ...] = ()
-        for call in calls:
-            settled += ((yield from self.settle(call)),)
+        for call in calls:  # what was done in the place of such a call has another tool's probe
+            own = call.tool == claim.ask.tool
+            settled += ((yield from self.settle(call)) if own else call,)
         changed = any(call.state is not State.UNKNOWN for call in settled)
         return claim if changed else rejected("unknown_before", calls=settled)
 

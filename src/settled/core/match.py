@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from settled.core.ask import Barred, Conflict, Suspect, Untold
 from settled.core.entry import Entry
-from settled.core.fallback import last_step, stands_open
+from settled.core.by_hand import is_by_hand
+from settled.core.fallback import INSTEAD, is_instead, last_step, stands_open
 from settled.core.model import Effect, KeyKind
 from settled.core.owed import owed_to
 from settled.core.rewind import is_set_aside
@@ -125,7 +126,7 @@ def _unfinished(books: Books, ask: Ask, entry: Entry) -> Match | None:
 
     A call whose asker still waits is a concurrent intention of its own.
     """
-    if ask.terms.effect in HARMLESS and ask.leave is None and not ask.gives_way:
+    if ask.terms.effect in HARMLESS and ask.leave is None and not ask.falls_to:
         return None
     listed = () if ask.sibling in entry.reserved.values() else tuple(entry.listed)
     for operation_id in (*entry.open, *listed):  # a copy: other threads end calls meanwhile
@@ -146,7 +147,8 @@ def _may_bar(call: Call, ask: Ask) -> bool:
     """Whether the rule of doubt holds for this call: siblings, business keys and what the ask excludes are exempt."""
     at_once = ask.entry is None or call.series == ask.entry.no
     sibling = bool(ask.message) and call.message == ask.message and at_once
-    return not sibling and call.kind is KeyKind.SCOPED and call.operation_id not in ask.despite
+    in_place = call.kind is KeyKind.SCOPED or is_instead(call)
+    return not sibling and in_place and call.operation_id not in ask.despite
 
 
 def _candidate(books: Books, ask: Ask, entry: Entry) -> Match | None:
@@ -177,13 +179,26 @@ def _not_told_of(books: Books, ask: Ask, entry: Entry) -> Untold | None:
     """A model must know of what it has already done with this tool before it does something else."""
     if not ask.by_model:
         return None
-    made = books.made(ask.scope, ask.tool, entry.earlier)
+    made = (*books.made(ask.scope, ask.tool, entry.earlier), *_made_instead(books, ask, entry))
     earlier = [c for c in made if c.lane == ask.lane and _unheard(c, ask, entry)]
     told = {c.operation_id for c in earlier}
     since = [c for c in _open_calls(books, entry) if c.tool == ask.tool and c.operation_id not in told]
     news = (*earlier, *(c for c in since if entry.untold(c) and c.state in MAY_HAVE_EFFECT))
     calls = tuple(c for c in news if _may_bar(c, ask) and not (_for_sibling(c, ask, entry) and _surely(c, entry)))
     return Untold(calls, once=ask.untold == "tell") if calls else None
+
+
+def _made_instead(books: Books, ask: Ask, entry: Entry) -> list[Call]:
+    """Return what earlier entries did, or left to a person, in the place of calls of this tool."""
+    if not entry.earlier:
+        return []
+    found = (c for tool in ask.falls_to for c in books.alike(ask.scope, ask.lane, tool, INSTEAD, entry.earlier))
+    waits = (State.AWAITING_APPROVAL,)
+    return [
+        c
+        for c in found
+        if (c.state in MAY_HAVE_EFFECT and c.tool != ask.tool) or (c.state in waits and is_by_hand(c))
+    ]
 
 
 def _unheard(call: Call, ask: Ask, entry: Entry) -> bool:
@@ -234,7 +249,7 @@ def _outside(books: Books, ask: Ask, now: Moment) -> Match | Barred | Suspect | 
 
     Once settled, what nobody was told of answers one like call.
     """
-    instead = _given_way(books, ask, now) if ask.gives_way else None
+    instead = _given_way(books, ask, now) if ask.falls_to else None
     if instead is not None:
         return instead
     if ask.while_unknown == "allow" or ask.terms.effect in HARMLESS:
@@ -282,7 +297,8 @@ def _told_open(books: Books, ask: Ask) -> Call | None:
 
 
 def _unsettled(books: Books, ask: Ask) -> Sequence[Call]:
-    return books.unsettled(ask.tenant, ask.scope, ask.tool)
+    instead = [c for tool in ask.falls_to for c in books.unsettled(ask.tenant, ask.scope, tool, INSTEAD)]
+    return [*books.unsettled(ask.tenant, ask.scope, ask.tool), *(c for c in instead if c.tool != ask.tool)]
 
 
 def reserve(books: Books, asks: Sequence[Ask]) -> None:

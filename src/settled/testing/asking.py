@@ -15,7 +15,7 @@ from settled.errors import JournalError
 from settled.testing.driver import Hand, drive
 from settled.testing.loop import Until
 from settled.testing.plans import TENANT
-from settled.testing.tools import CHAINS
+from settled.testing.tools import fall_to
 
 if TYPE_CHECKING:
     from settled.core.answer import Answer
@@ -93,7 +93,7 @@ def make_ask(
         while_unknown=tool.while_unknown,
         untold=tool.untold,
         leave=Leave("asks", 0.0, within=tool.approve) if tool.approve else None,
-        gives_way=tool.name in CHAINS,
+        falls_to=fall_to(tool.name),
         entry=place.entry,
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from settled.core.answer import from_record
 from settled.core.by_hand import by_hand_terms
 from settled.core.chain import Came, Instead, Overtaken, go_down
-from settled.core.fallback import instead_key
+from settled.core.fallback import INSTEAD, instead_key
 from settled.core.model import Leave
 from settled.core.values import replace
 from settled.errors import JournalError
@@ -108,11 +108,11 @@ def _instead(
     place = Place(ask.scope, ask.run_id, ask.entry, ask.run_entry, lane=ask.lane, lane_entry=ask.lane_entry)
     key = instead_key(TENANT, tool.name, given_up.operation_id, wanted.no)
     step = make_ask(process, own, Words(who, what), place, key=key)
-    mark = f"instead:{given_up.operation_id}:{wanted.no}"  # nothing else is like it
-    step = replace(step, identity=mark, fingerprint=mark, instead=(given_up.operation_id, wanted.no))
+    mark = f"{INSTEAD}:{given_up.operation_id}:{wanted.no}"
+    step = replace(step, identity=INSTEAD, fingerprint=mark, instead=(given_up.operation_id, wanted.no))
     if name == PERSON:
         leave = Leave("do it by hand", 0.0, by_hand="nothing before it was done")
-        step = replace(step, leave=leave, terms=by_hand_terms(tool.terms), gives_way=False)
+        step = replace(step, leave=leave, terms=by_hand_terms(tool.terms), falls_to=())
     process.sim.oracle.chains.asked(step, process.sim.oracle.truth[given_up.operation_id])
     told = yield from (once if name == PERSON else call)(process, own, step, charge)
     if told is None:

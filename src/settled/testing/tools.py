@@ -160,3 +160,11 @@ UNDOABLE = tuple(tool.name for tool in _UNDOABLE)
 """What runs that may be undone use; and the tools that undo them."""
 UNDOING = tuple(tool.name for tool in _UNDOING)
 TOOLS = {tool.name: tool for tool in (*_ALL, *_UNDOABLE, *_UNDOING, *_APPROVED, *_CHAINED)}
+
+
+def fall_to(name: str) -> tuple[str, ...]:
+    """Return all that may be called in a tool's place, and its own name if a person may be asked."""
+    found: dict[str, None] = {}
+    for step in CHAINS.get(name, ()):
+        found |= dict.fromkeys((name,) if step == PERSON else (step, *fall_to(step)))
+    return tuple(found)
