@@ -72,7 +72,9 @@ def _as_before(books: Books, ask: Ask, entry: Entry) -> Match | Untold | None:
 
 def _in_scope(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold | Barred | None:
     found = _by_step(books, ask, entry) or _unfinished(books, ask, entry) or _old_words(books, ask, entry)
-    begins = found is None or (isinstance(found, Match) and _made_again(found.call, entry))
+    begins = found is None or (
+        isinstance(found, Match) and (_made_again(found.call, entry) or _goes_down(books, found.call, ask))
+    )
     if not begins or ask.terms.effect in HARMLESS:
         return found
     return _not_told_of(books, ask, entry) or _bar(books, ask) or found
@@ -93,6 +95,14 @@ def _old_words(books: Books, ask: Ask, entry: Entry) -> Match | Untold | None:
 def _made_again(call: Call, entry: Entry) -> bool:
     """Whether to be answered from this call is to make it: then the rule of doubt holds as for a new one."""
     return call.state in MADE_AGAIN and call.series != entry.no
+
+
+def _goes_down(books: Books, call: Call, ask: Ask) -> bool:
+    """Whether to be answered from this call is to do something in its place."""
+    if not ask.falls_to or call.state is not State.FAILED:
+        return False
+    step = last_step(books, call.operation_id)
+    return step is None or step.state in (State.FAILED, *MADE_AGAIN)
 
 
 def _by_step(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold | None:
