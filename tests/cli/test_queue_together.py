@@ -5,8 +5,6 @@ import signal
 import subprocess
 import sys
 
-import pytest
-
 import settled
 from settled.core.late import Evidence
 from settled.core.model import Evidence as Proof
@@ -183,3 +181,46 @@ def test_an_approval_shows_how_many_must_agree_and_who_did(shop):
     assert "Ada" in shown.out
     leave = shop.cli("queue", "show", op, "--json").json["leave"]
     assert (leave["persons"], leave["agreed"], leave["given"]) == (2, ["Ada"], False)
+
+
+def test_what_is_left_to_a_person_says_what_is_wanted_and_what_to_type(shop):
+    with settled.Guard(shop.url) as guard:
+
+        @guard.tool(effect="write", fallback=settled.Person("pay it by hand"), key="bill:{number}")
+        def pay(number: int) -> str:
+            raise settled.NotExecuted("the card was declined")
+
+        op, other = (pay.call(number=number).operation_id for number in (5, 6))
+        assert "2 by_hand" in shop.cli("status").out
+        assert "left to a person: pay it by hand" in shop.cli("queue", "list").out
+        shown = shop.cli("queue", "show", op).out
+        for words in ("By hand", "pay it by hand", "the card was declined", '"number": 5'):
+            assert words in shown
+        assert f"settled queue resolve {op} happened --result '...' --reason '...'" in shown
+        assert f"settled queue refuse {op} --reason '...'" in shown
+        assert "queue approve" not in shown
+        done = shop.cli(
+            "queue", "resolve", op, "happened", "--result", '"receipt 7"', "--reason", "paid", "--by", "Ada"
+        )
+        assert (done.code, "succeeded on a person's word (asserted), out of the queue" in done.out) == (0, True)
+        assert shop.cli("queue", "refuse", other, "--reason", "not ours", "--by", "Ada").code == 0
+        assert shop.cli("queue", "approve", other, "--by", "Ada").code != 0
+        assert pay(number=5) == "receipt 7"
+        assert pay.call(number=6).status == "refused"
+    assert shop.cli("queue", "list").err.startswith("nothing waits for a person")
+
+
+def test_what_was_closed_by_a_rollback_and_done_all_the_same_is_told_of(shop):
+    with settled.Guard(shop.url) as guard:
+
+        @guard.tool(effect="write", fallback=settled.Person(), waiver="stays")
+        def pay(number: int) -> str:
+            raise settled.NotExecuted("the card was declined")
+
+        with guard.run("r", on_error="compensate") as run:
+            op = pay.call(number=5).operation_id
+            run.compensate("the customer is gone")
+    assert "by the rollback of its run" in shop.cli("queue", "show", op).out
+    late = shop.cli("queue", "resolve", op, "happened", "--reason", "I had paid", "--by", "Ada")
+    assert (late.code, "refused" in late.out, "still in the queue" in late.out) == (0, True, True)
+    assert "that is done by hand too" in shop.cli("queue", "show", op).out

@@ -1,5 +1,8 @@
 """Something else is done only where it is proved that the first thing was not, and never both."""
 
+import contextlib
+import json
+
 import pytest
 
 import settled
@@ -170,6 +173,131 @@ def test_what_was_done_instead_is_undone_with_its_run(desk):
         assert broken("flight") == "b-flight"
         raise LookupError
     assert desk.books == [("book", "flight"), ("cancel", "b-flight")]
+
+
+@pytest.mark.parametrize("places", [("", ""), ("a", "b")])
+def test_what_is_done_instead_of_one_business_action_is_done_once(desk, paid, places):
+    """Asked for again under its key, from wherever, the call is answered by what was done in its place."""
+    guard = desk.open()
+    card, _ = payers(guard, paid, {"card": settled.NotExecuted("declined")}, key="order:{order}")
+    for place in places:
+        with guard.run(place) if place else contextlib.nullcontext():
+            result = card.call("o", 5)
+        assert (result.value, result.fallback) == ("invoice o", "invoice")
+    assert (result.replayed, paid) == (True, [("invoice", "o")])
+
+
+def test_what_was_passed_over_is_not_made_by_a_later_ask(desk, paid):
+    guard, trouble = desk.open(), {"card": settled.NotExecuted("declined")}
+
+    @guard.tool(effect="write")
+    def cash(order: str) -> str:
+        paid.append(("cash", order))
+        return f"cash {order}"
+
+    card, _ = payers(guard, paid, trouble, fallback=["invoice", cash], key="order:{order}")
+    guard.pause("invoice", by="eva", reason="no paper")
+    assert card("o", 5) == "cash o"
+    guard.resume("invoice", by="eva", reason="paper")
+    assert (card("o", 5), paid) == ("cash o", [("cash", "o")])
+
+
+@pytest.mark.parametrize("place", ["run", "nowhere"])
+@pytest.mark.case("CASE-067-fallback-after-effect")
+def test_while_what_is_done_instead_is_in_doubt_the_call_is_not_made(desk, paid, place):
+    guard, trouble = desk.open(), {"card": settled.NotExecuted("declined"), "invoice": Lost()}
+    card, _ = payers(guard, paid, trouble)
+    with guard.run("r") if place == "run" else contextlib.nullcontext():
+        first = card.options(wait=0).call("o", 5)
+        trouble.clear()
+        again = card.options(wait=0).call("o", 5)
+    assert (first.status, again.status, first.operation_id) == ("unknown", "unknown", again.operation_id)
+    assert paid == []
+    guard.resolve(first.operation_id, "happened", by="eva", reason="it has come", result="invoice 7")
+    with guard.run("r") if place == "run" else contextlib.nullcontext():
+        assert card("o", 5) == "invoice 7"
+    assert paid == []
+
+
+def test_another_process_finds_what_was_done_instead(desk, paid):
+    """The first one dies while something is done instead; outside of a run a like ask goes on with that."""
+    if desk.address.startswith("memory"):
+        other = guard = desk.open()
+    else:
+        guard, other = desk.open(), desk.open()
+    trouble = {"card": settled.NotExecuted("declined"), "invoice": KeyboardInterrupt()}
+    card, _ = payers(guard, paid, trouble)
+    with pytest.raises(KeyboardInterrupt):
+        card.call("o", 5)
+    if other is not guard:
+        card, _ = payers(other, paid, {})
+    trouble.clear()
+    assert card.options(wait=0).call("o", 5).status == "unknown"
+    assert paid == []
+
+
+def test_a_reworded_repeat_is_answered_by_what_was_done_for_the_first_words(desk, paid):
+    guard = desk.open()
+
+    @guard.tool(effect="write")
+    def letter(to: str, text: str) -> str:
+        paid.append(text)
+        return text
+
+    @guard.tool(effect="write", identity=["to"], fallback=letter)
+    def post(to: str, text: str) -> str:
+        raise settled.NotExecuted("no such box")
+
+    for text in ("hello", "hi there"):
+        with guard.run("r"):
+            assert post("ann", text) == "hello"
+    assert paid == ["hello"]
+
+
+def test_a_model_is_told_of_what_was_done_instead(desk, paid):
+    guard = desk.open()
+    payers(guard, paid, {"card": settled.NotExecuted("declined")})
+    with guard.run("r"):
+        assert guard.dispatch("card", {"order": "o", "amount": 5}).fallback == "invoice"
+    with guard.run("r"):
+        told = guard.dispatch("card", {"order": "o", "amount": 6})
+        assert (told.status, told.reason, [e.arguments["order"] for e in told.earlier]) == (
+            "rejected",
+            "untold_before",
+            ["o"],
+        )
+    assert paid == [("invoice", "o")]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("The card does not work; please pay at the desk.", "The card does not work; please pay at the desk."),
+        (lambda result: f"no luck: {result.reason}", "no luck: not_executed"),
+    ],
+)
+def test_a_decent_error_is_the_end_of_a_chain(desk, paid, words, message):
+    guard = desk.open()
+    trouble = {"card": settled.NotExecuted("declined"), "invoice": settled.NotExecuted("no address")}
+    card, _ = payers(guard, paid, trouble, fallback=["invoice", settled.Say(words)])
+    result = card.call("o", 5)
+    assert (result.status, result.fallback, result.message) == ("failed", "say", message)
+    assert json.loads(result.for_model())["message"] == message
+    with pytest.raises(settled.CallFailed, match=message):
+        card("p", 5)
+
+
+def test_words_that_cannot_be_made_leave_the_errors_own(desk, paid):
+    card, _ = payers(
+        desk.open(), paid, {"card": settled.NotExecuted("declined")}, fallback=settled.Say(lambda r: 1 / 0)
+    )
+    with pytest.warns(RuntimeWarning, match="what it is to say could not be made"):
+        assert "declined" in card.call("o", 5).message
+
+
+def test_a_model_is_shown_what_is_given_instead(desk, paid):
+    card, _ = payers(desk.open(), paid, {"card": settled.NotExecuted("declined")}, fallback=settled.Skip("later"))
+    assert json.loads(card.call("o", 5).for_model())["instead"] == "later"
 
 
 @pytest.mark.parametrize(

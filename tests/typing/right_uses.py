@@ -78,7 +78,18 @@ def wire(order: str, amount: int) -> None:
     """What needs leave, and cannot be undone."""
 
 
-@guard.tool(effect="write", compensate=pay, undo=undo, fallback=[wire, settled.Skip("later")], approve=is_known)
+def sorry(result: settled.Result[Any]) -> str:
+    """What is said where nothing was done."""
+    return f"sorry: {result.status}"
+
+
+@guard.tool(
+    effect="write",
+    compensate=pay,
+    undo=undo,
+    fallback=[wire, settled.Person("by hand"), settled.Say(sorry)],
+    approve=is_known,
+)
 def order_it(order: str, amount: int) -> int:
     """What can be undone."""
     return len(order) + amount

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from settled.core.ask import Barred, Conflict, Suspect, Untold
-from settled.core.entry import Entry
 from settled.core.by_hand import is_by_hand
+from settled.core.entry import Entry
 from settled.core.fallback import INSTEAD, is_instead, last_step, stands_open
 from settled.core.model import Effect, KeyKind
 from settled.core.owed import owed_to
@@ -205,9 +205,7 @@ def _made_instead(books: Books, ask: Ask, entry: Entry) -> list[Call]:
     found = (c for tool in ask.falls_to for c in books.alike(ask.scope, ask.lane, tool, INSTEAD, entry.earlier))
     waits = (State.AWAITING_APPROVAL,)
     return [
-        c
-        for c in found
-        if (c.state in MAY_HAVE_EFFECT and c.tool != ask.tool) or (c.state in waits and is_by_hand(c))
+        c for c in found if (c.state in MAY_HAVE_EFFECT and c.tool != ask.tool) or (c.state in waits and is_by_hand(c))
     ]
 
 

@@ -1,4 +1,4 @@
-"""The judge of fallbacks: what stands in a call's place begins only once nothing before it did, or can still do, anything.
+"""The judge of fallbacks: what stands in a call's place begins once nothing before it did, or can do, anything.
 
 It knows which call was made in the place of which, and what happened in the world; none of the rules.
 """
@@ -66,7 +66,9 @@ class ChainOracle:
         for other_path, other in self.chains.get(first, {}).items():
             if other_path < path and self.done(other):
                 self.oracle.object_to(f"{who}: begins, and {other} before it was done")
-            if other_path < path and any(self._may_act(r) for r in self.oracle.world.requests if r.operation_id == other):
+            if other_path < path and any(
+                self._may_act(r) for r in self.oracle.world.requests if r.operation_id == other
+            ):
                 self.oracle.object_to(f"{who}: begins, and {other} before it may yet be done")
             if other_path > path:
                 self.oracle.object_to(f"{who}: begins, and {other} in its place has begun before")
@@ -77,7 +79,9 @@ class ChainOracle:
         self.oracle.facts["done by hand"] += 1
         self.oracle.facts["done by hand too late"] += now.state is State.REFUSED
         if now.state is State.AWAITING_APPROVAL and run is not None and run.state in BARRED:
-            self.oracle.object_to(f"by hand {call.operation_id} ({call.tool}): left to a person, and its run is {run.state}")
+            self.oracle.object_to(
+                f"by hand {call.operation_id} ({call.tool}): left to a person, and its run is {run.state}"
+            )
 
     def done(self, op: str) -> int:
         """Return how many effects one record has had."""

@@ -78,9 +78,7 @@ def _retold(told: Told, answer: Answer, *, own: bool = False) -> Told:
     return Told(replace(answer, like=answer.like or told.answer.like), own and not told.answer.like)
 
 
-def _walk(
-    process: Process, intent: Intent, ask: Ask, charge: Charge | None, told: Told
-) -> Steps[Came | Overtaken]:
+def _walk(process: Process, intent: Intent, ask: Ask, charge: Charge | None, told: Told) -> Steps[Came | Overtaken]:
     walk, answer = go_down(Said(told), ask, len(CHAINS[intent.tool.name])), None
     try:
         while True:
