@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 import settled
 from settled.core.late import Evidence
 from settled.core.model import Evidence as Proof

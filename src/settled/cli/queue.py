@@ -51,8 +51,8 @@ def list_queue(
     """List what waits for a person, oldest first.
 
     Calls of unknown outcome, calls whose process was lost (orphans), calls whose record is disputed, steps of a run
-    that could not be undone, calls that need a person's leave or are left to a person, and what a comparison with a tool's ledger has found. A
-    tool without a declared effect is marked with a star.
+    that could not be undone, calls that need a person's leave or are left to a person, and what a comparison with a
+    tool's ledger has found. A tool without a declared effect is marked with a star.
     """
     with opened(Given(journal, app)) as target:
         found, now = waiting(target.journal), target.journal.now()
