@@ -9,6 +9,7 @@ import pytest
 import settled
 from settled.api import explain
 from settled.api.queue import waiting
+from settled.api.story import story
 from settled.core.states import State
 from settled.journals.prune import prune
 from settled.ports import CallQuery
@@ -313,3 +314,28 @@ def test_it_is_one_record_for_all_who_ask_at_once(desk, made):
         thread.join(60)
     assert (len(found), len(set(found))) == (4, 1)
     assert len(guard.journal.find(CallQuery(states=[State.AWAITING_APPROVAL]))) == 1
+
+
+def test_a_run_that_is_rewound_leaves_nothing_to_a_person_twice(undoing_desk, made):
+    guard = undoing_desk.open()
+    card, _ = payers(guard, made)
+    with guard.run("r"):
+        first = card.call("o").operation_id
+    [given_up] = guard.journal.find(CallQuery(states=[State.FAILED], tool="card"))
+    guard.rewind("r", from_call=given_up.operation_id, by="eva", reason="another card")
+    assert (left(guard), guard.journal.get(first).state) == ([], State.REFUSED)
+    with guard.run("r"):
+        again = card.call("o").operation_id
+    assert ([call.operation_id for call in left(guard)], len(made)) == ([again], 4)
+    assert again != first
+
+
+def test_the_story_of_a_run_tells_of_it(undoing_desk, made):
+    guard = undoing_desk.open()
+    card, _ = payers(guard, made)
+    with guard.run("r"):
+        op = card.call("o").operation_id
+    guard.resolve(op, "happened", by="eva", reason="cash", result="receipt")
+    words = [line.words for line in story(guard, guard.journal.run("", "r"))]
+    assert any("is left to a person (take cash" in line for line in words)
+    assert "is done (done by hand by eva: cash)" in words[-1]

@@ -34,6 +34,7 @@ _DECIDED = {
     "probe": "by the tool's probe",
     "owner_lost": "since its process ended before anything was sent",
     "rollback": "by the rollback of its run",
+    "rewind": "when its run was rewound",
 }
 ELSEWHERE = ("", "undo_unknown", "undo_awaiting_approval")
 """It is being undone; or what is to be decided about that lives, and waits, in the compensation's own record."""

@@ -87,7 +87,9 @@ def _answered(tool: Tool[Any, Any], came: Came, steps: Sequence[Any], last: Skip
     """Return what the asker is told: what was done instead, or the last words of the chain."""
     result: Result[Any] = came.outcome
     if came.no >= 0:
-        result = replace(result, fallback=fallback_name(steps[came.no]))
+        like = came.before[0][1].earlier  # the like call that the asker was matched to
+        earlier = (*like, *(each for each in result.earlier if each not in like))
+        result = replace(result, fallback=fallback_name(steps[came.no]), earlier=earlier)
     if came.exhausted and len(came.before) > 1:
         names = ", ".join(fallback_name(steps[no]) for no, _ in came.before if no >= 0)
         result = replace(result, message=f"{result.message}; {names} did nothing either")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from settled.api import explain, facts
 from settled.api.queue import pages
+from settled.core.by_hand import is_by_hand
 from settled.core.lanes import lane_of
 from settled.core.runs import scope_of_run
 from settled.core.states import Event
@@ -129,6 +130,8 @@ def _words(call: Call, row: LogRow) -> str:
             return f"was not answered well: {row.detail}"
         case Event.NOTE:
             return f"is noted: {row.detail}"
+        case Event.ASK_LEAVE if is_by_hand(call):
+            return f"is left to a person ({row.detail})"
         case Event.UNDO:
             return f"is to be undone by {call.terms.compensate}" if call.terms.compensate else "cannot be undone"
         case _:

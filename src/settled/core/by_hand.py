@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 BY_HAND = "by_hand"
 """Why a call waits; and why one that was done so is not undone by a program."""
 RUN_UNDONE = "its run was rolled back before anybody did it"
+SET_ASIDE = "its run was rewound before anybody did it"
 NO_END = 253_402_300_799.0
 """Seconds since 1970: the end of the year 9999."""
 
@@ -70,12 +71,18 @@ def done_too_late(books: Books, call: Call, by: str, reason: str, now: Moment) -
     return changed
 
 
-def close(books: Books, call: Call, now: Moment) -> Call:
-    """Let nobody do it any more: its run is undone."""
+def close(books: Books, call: Call, now: Moment, why: str = RUN_UNDONE, by: str = "rollback") -> Call:
+    """Let nobody do it any more: its run is undone, or begins anew before it."""
     if call.state is not State.AWAITING_APPROVAL or not is_by_hand(call):
         return call
     closed, row = evolve(
-        call, Event.REFUSE, now, detail=RUN_UNDONE, reason=RUN_UNDONE, epoch=call.epoch + 1, decided="rollback"
+        call,
+        Event.REFUSE,
+        now,
+        detail=why,
+        reason=why,
+        epoch=call.epoch + 1,
+        decided=by,
     )
     books.put(closed, row)
     return closed

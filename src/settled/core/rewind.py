@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from settled.core import rules
 from settled.core.books import RunRecord, RunState
+from settled.core.by_hand import SET_ASIDE, close
 from settled.core.call import Call, evolve
 from settled.core.drafts import UNCONFIRMED, drop, scope_of_draft
 from settled.core.lanes import lane_of
@@ -211,6 +212,7 @@ class SetAside(Struct, frozen=True):
 
 
 def _aside(books: Books, call: Call, detail: str, now: Moment) -> Call:
+    call = close(books, call, now, SET_ASIDE, "rewind")
     noted, row = evolve(call, Event.NOTE, now, detail=detail)
     books.put(noted, row)
     if noted.state in UNCONFIRMED:

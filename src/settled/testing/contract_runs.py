@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from settled.core.ask import Begun, Superseded, Unsettled
+from settled.core.ask import Begun, Stands, Superseded, Unsettled
 from settled.core.books import Change, RunState
 from settled.core.call import Call
 from settled.core.claim import Claim
 from settled.core.entry import Entry
+from settled.core.expiry import Expire
+from settled.core.fallback import INSTEAD, ChainHeard, GiveWay, instead_key
 from settled.core.leave import Decide
 from settled.core.model import Effect, KeyKind, Leave, Terms
 from settled.core.progress import Checkpoint, End
 from settled.core.runs import EnterRun, Held, LeaveRun, ReadState, RenewRuns, SaveState, Undone, scope_of_run
 from settled.core.saga import EndRollback, LookThrough, Rolling, StartRollback, StepUndone, Stuck, Undo
-from settled.core.settling import Refused
+from settled.core.settling import Refused, Resolve
 from settled.core.states import State
 from settled.core.values import replace
 from settled.testing.records import (
@@ -199,3 +201,51 @@ class RunContract(Timed):
         assert (refused.state, refused.decided, refused.reason) == (State.REFUSED, "person:eva", "no")
         kinds = [alert.kind for alert in journal.alerts(10_000) if alert.operation_id == ask.operation_id]
         assert kinds == ["approval"] * 3
+
+    # --- what is left to a person ---
+
+    def test_what_is_left_to_a_person_is_found_by_what_it_replaces_until_it_is_done(self, journal: Journal) -> None:
+        """It does not expire, no leave can be given for it, and it is on record once."""
+        first = make_ask(kind=KeyKind.RANDOM, falls_to=("pay",))
+        primary = begun(journal, first)
+        journal.perform(End(primary.operation_id, 1, 1, REFUSED))
+        given_up = journal.perform(GiveWay(primary.operation_id))
+        assert given_up is not None
+        assert given_up.state is State.FAILED
+        wanted = Leave(AWKWARD, 0.0, by_hand=f"before: {AWKWARD}")
+        ask = make_ask(leave=wanted, kind=KeyKind.BUSINESS, key=instead_key("acme", "pay", primary.operation_id, 0))
+        ask = replace(ask, identity=INSTEAD, terms=Terms(retention=0.0), instead=(primary.operation_id, 0))
+        asked = journal.perform(Claim(ask, begin=False))
+        assert journal.perform(Claim(replace(ask, operation_id=f"{ask.operation_id}b"))) == asked
+        self.pass_time(61.0)
+        assert journal.perform(Claim(ask)) == asked
+        found = journal.get(ask.operation_id)
+        assert found is not None
+        assert found.leave is not None
+        assert (found.state, found.leave.by_hand) == (State.AWAITING_APPROVAL, f"before: {AWKWARD}")
+        assert not journal.perform(Expire(ask.operation_id))
+        assert isinstance(journal.perform(Decide(ask.operation_id, give=True, by="eva")), Refused)
+        done = journal.perform(Resolve(ask.operation_id, "happened", by="eva", reason=AWKWARD, result=b"by hand"))
+        assert isinstance(done, Call)
+        assert (done.state, done.result, done.asserted) == (State.SUCCEEDED, b"by hand", True)
+        assert journal.get(ask.operation_id) == done
+        like = replace(first, operation_id=f"{first.operation_id}b", key=f"{first.key}b")
+        told = journal.perform(Claim(like))
+        assert isinstance(told, Stands)
+        assert (told.call.operation_id, told.like) == (primary.operation_id, True)
+        journal.perform(ChainHeard(primary.operation_id))
+        assert isinstance(journal.perform(Claim(like)), Begun)
+
+    def test_what_is_left_to_a_person_is_closed_with_its_run(self, journal: Journal) -> None:
+        """What is done by hand all the same is disputed then."""
+        entry = entered(journal, "left")
+        ask = replace(scoped(journal, "left", entry), kind=KeyKind.BUSINESS, step="")
+        ask = replace(ask, key=f"left:{ask.operation_id}", leave=Leave("", 0.0, by_hand="refused before"))
+        journal.perform(Claim(ask))
+        assert isinstance(journal.perform(StartRollback("left", "acme", "", "c-left", OTHER, 30.0, entry.no)), Rolling)
+        closed = journal.get(ask.operation_id)
+        assert closed is not None
+        assert (closed.state, closed.decided) == (State.REFUSED, "rollback")
+        late = journal.perform(Resolve(ask.operation_id, "happened", by="eva", reason="paid"))
+        assert isinstance(late, Call)
+        assert (late.state, late.disputed) == (State.REFUSED, True)

@@ -54,7 +54,9 @@ FLAGS = st.fixed_dictionaries(
         "lane": st.sampled_from(["", "writer"]),
         "tool": st.sampled_from(["pay", "mail"]),
         "lease": SECONDS,
-        "leave": st.none() | st.none() | st.sampled_from([Leave("large", 0.0), Leave("", 0.0, "2", 2, 30.0)]),
+        "leave": st.none()
+        | st.none()
+        | st.sampled_from([Leave("large", 0.0), Leave("", 0.0, "2", 2, 30.0), Leave("w", 0.0, by_hand="b")]),
     }
 )
 QUERIES = st.builds(
