@@ -66,7 +66,7 @@ def test_what_is_done_instead_has_a_fresh_key_each_time(monkeypatch, planted):
 def test_a_call_counts_as_answered_while_what_is_done_instead_is_in_doubt(monkeypatch, planted):
     """The simulator found this one in the library itself: asked for again, the call was made after all."""
     monkeypatch.setattr(entry.Entry, "go_on", lambda self, asker, call: None)
-    monkeypatch.setattr(entry.Entry, "came_to", lambda self, asker, call, *, ends: None)
+    monkeypatch.setattr(entry.Entry, "came_to", lambda self, asker, call, state: None)
     planted(ALONE, " I1 ")
 
 

@@ -94,20 +94,41 @@ def go_down(outcome: Outcome, ask: Ask | None, steps: int) -> Generator[Any, Any
     """
     if not may_give_way(outcome):
         return Came(-1, outcome)
-    given_up = yield from _given_up(outcome, ask)
-    if isinstance(given_up, Overtaken):
-        return given_up
-    entry = ask.entry if ask is not None else None
-    if ask is None or entry is None or given_up is None:
-        return (yield from _in_turn(outcome, given_up, steps))
-    ends = False
-    entry.go_on(ask.operation_id, given_up)
+    waits = _Waits(ask)
+    waits.go_on(outcome.operation_id)  # before anything can fail: till the chain ends, the call is not answered
     try:
+        given_up = yield from _given_up(outcome, ask)
+        if isinstance(given_up, Overtaken):
+            waits.state = given_up.call.state if given_up.call is not None else None
+            return given_up
+        waits.go_on(given_up.operation_id if given_up is not None else "")
         came = yield from _in_turn(outcome, given_up, steps)
-        ends = isinstance(came, Came) and came.outcome.status in ENDS
+        if isinstance(came, Came) and came.outcome.status in ENDS:
+            waits.state = State.FAILED
+        return came
     finally:
-        entry.came_to(ask.operation_id, given_up, ends=ends)
-    return came
+        waits.end()
+
+
+class _Waits:
+    """What the entry is told of an asker whose call is replaced."""
+
+    def __init__(self, ask: Ask | None) -> None:
+        self.ask = ask
+        self.operation_id = ""
+        self.state: State | None = None
+        """How the call stands for the asker in the end; ``None``: it has not come to an end."""
+
+    def go_on(self, operation_id: str) -> None:
+        """It waits for what is done in the place of this call."""
+        if self.ask is not None and self.ask.entry is not None and operation_id:
+            self.operation_id = operation_id
+            self.ask.entry.go_on(self.ask.operation_id, operation_id)
+
+    def end(self) -> None:
+        """It waits no longer."""
+        if self.ask is not None and self.ask.entry is not None and self.operation_id:
+            self.ask.entry.came_to(self.ask.operation_id, self.operation_id, self.state)
 
 
 def _in_turn(outcome: Outcome, given_up: Call | None, steps: int) -> Generator[Any, Any, Came | Overtaken]:

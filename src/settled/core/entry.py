@@ -105,18 +105,19 @@ class Entry(Struct):
         else:
             self.open[call.operation_id] = None
 
-    def go_on(self, asker: str, call: Call) -> None:
+    def go_on(self, asker: str, operation_id: str) -> None:
         """Something is done in the place of a call that did nothing: its asker still waits."""
-        self.waiting[asker] = (call.operation_id, False)
-        self.open[call.operation_id] = None
-        self.told[call.operation_id] = State.PROCESSING
+        self.waiting[asker] = (operation_id, False)
+        self.open[operation_id] = None
+        self.told[operation_id] = State.PROCESSING
 
-    def came_to(self, asker: str, call: Call, *, ends: bool) -> None:
-        """Its asker waits no longer; unless it has come to an end, the next like ask is about this call again."""
+    def came_to(self, asker: str, operation_id: str, state: State | None) -> None:
+        """Its asker waits no longer; ``None``: it has not come to an end, and the next like ask is about this call."""
         self.waiting.pop(asker, None)
-        if ends:
-            self.told[call.operation_id] = call.state
-            self.open.pop(call.operation_id, None)
+        if state is not None:
+            self.told[operation_id] = state
+            if state in SETTLED_FOR_ASKER:
+                self.open.pop(operation_id, None)
 
     def untold(self, call: Call) -> bool:
         """Whether the asker has not been given what is now known of this call."""

@@ -168,8 +168,22 @@ def _candidate(books: Books, ask: Ask, entry: Entry) -> Match | None:
     likes = books.alike(ask.scope, ask.lane, ask.tool, ask.identity, entry.earlier)
     free = (c for c in likes if entry.free(c, ask.words) and not _for_other_sibling(c, ask, entry))
     usable = [c for c in free if _fits(c, ask) and not is_set_aside(c)]
-    best = min(usable, key=lambda c: preference(c, ask), default=None)
+    best = min(usable, key=lambda c: _preference(books, c, ask), default=None)
     return Match(best, like=True) if best else None
+
+
+def _preference(books: Books, call: Call, ask: Ask) -> tuple[bool, int, bool, int]:
+    """Order like calls; what was done in a call's place counts as done by it."""
+    reserved, rank, reworded, n = preference(call, ask)
+    return reserved, 0 if _stands_instead(books, call, ask) else rank, reworded, n
+
+
+def _stands_instead(books: Books, call: Call, ask: Ask) -> bool:
+    """Whether something that was done in the call's place stands, or may."""
+    if not ask.falls_to or call.state is not State.FAILED:
+        return False
+    step = last_step(books, call.operation_id)
+    return step is not None and step.state in OPEN_STATES
 
 
 def _fits(call: Call, ask: Ask) -> bool:
