@@ -10,9 +10,20 @@ from settled.core.call import Call
 from settled.core.claim import Claim
 from settled.core.entry import Entry
 from settled.core.leave import Decide
+from settled.core.metering import LookAtTokens
 from settled.core.model import Effect, KeyKind, Leave, Terms
-from settled.core.progress import Checkpoint, End
-from settled.core.runs import EnterRun, Held, LeaveRun, ReadState, RenewRuns, SaveState, Undone, scope_of_run
+from settled.core.progress import End
+from settled.core.runs import (
+    Checkpoint,
+    EnterRun,
+    Held,
+    LeaveRun,
+    ReadState,
+    RenewRuns,
+    SaveState,
+    Undone,
+    scope_of_run,
+)
 from settled.core.saga import EndRollback, LookThrough, Rolling, StartRollback, StepUndone, Stuck, Undo
 from settled.core.settling import Refused
 from settled.core.states import State
@@ -61,6 +72,33 @@ class RunContract(Timed):
         assert left == journal.run("acme", "held")
         assert left is not None
         assert (left.state, left.reason, left.owner) == (RunState.KEPT, AWKWARD, None)
+
+    def test_what_a_run_has_sent_only_grows_and_is_kept_with_what_is_recorded_anyway(self, journal: Journal) -> None:
+        """With an intent, an end, the state, and the end of the entry; an older entry's is left alone."""
+        entry = entered(journal, "sent")
+
+        def sent() -> int:
+            run = journal.run("acme", "sent")
+            assert run is not None
+            return run.tokens
+
+        assert sent() == 0
+        claim = Claim(scoped(journal, "sent", entry), checkpoint=Checkpoint("sent", 1, (), 2**40))
+        call = journal.perform(claim)
+        assert isinstance(call, Begun)
+        assert isinstance(journal.perform(claim), Begun)  # its answer was lost
+        assert sent() == 2**40
+        done = End(call.call.operation_id, 1, 1, None, checkpoint=Checkpoint("sent", 1, (), 3))
+        assert isinstance(journal.perform(done), Call)
+        assert journal.perform(SaveState("sent", "acme", 1, (), 2**40 + 1))
+        assert sent() == 2**40 + 1
+        left = journal.perform(LeaveRun("sent", "acme", 1, RunState.KEPT, tokens=2**40 + 2))
+        assert left == journal.run("acme", "sent")
+        assert entered(journal, "sent").no == 2
+        assert not journal.perform(SaveState("sent", "acme", 1, (), 2**50))
+        assert sent() == 2**40 + 2
+        assert journal.perform(LookAtTokens("sent", "acme", "sent")) == (2**40 + 2, 0)
+        assert journal.perform(LookAtTokens("sent", "acme", "elsewhere")) == (0, 2**40 + 2)
 
     def test_a_rollback_bars_a_run_and_undoes_the_last_begun_first(self, journal: Journal) -> None:
         """Whoever holds it puts each step on record; others are told."""
