@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from settled.core import leave, rules
+from settled.core.closing import BY_ROLLBACK
 from settled.core.model import Effect, Standing
 from settled.core.states import State
 
@@ -32,6 +33,7 @@ _DECIDED = {
     "late": "by an answer that came late",
     "probe": "by the tool's probe",
     "owner_lost": "since its process ended before anything was sent",
+    BY_ROLLBACK: "by the rollback of its run",
 }
 ELSEWHERE = ("", "undo_unknown", "undo_awaiting_approval")
 """It is being undone; or what is to be decided about that lives, and waits, in the compensation's own record."""

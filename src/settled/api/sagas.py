@@ -19,7 +19,7 @@ from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, 
 from settled.core.notes import PAUSED
 from settled.core.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback, worth_another
 from settled.core.runs import UNDONE, Held
-from settled.core.saga import LookThrough
+from settled.core.saga import LookThrough, Rolling
 from settled.core.settle import settle
 from settled.core.values import replace as changed
 from settled.drivers import aio, sync
@@ -187,7 +187,7 @@ def _perform(guard: Guard, command: Any) -> Any:
     floor = guard.floor
     match command:
         case Transact(transition):
-            return Reply(guard.journal.perform(transition), floor.now())
+            return Reply(_told(guard, guard.journal.perform(transition)), floor.now())
         case SettleStep(call, seconds):
             found = _settling(guard, call)
             if found is not None:
@@ -208,7 +208,7 @@ async def _aperform(guard: Guard, command: Any) -> Any:
     floor = guard.floor
     match command:
         case Transact(transition):
-            return Reply(await guard.journal.aperform(transition), floor.now())
+            return Reply(_told(guard, await guard.journal.aperform(transition)), floor.now())
         case SettleStep(call, seconds):
             found = _settling(guard, call)
             if found is not None:
@@ -224,6 +224,13 @@ async def _aperform(guard: Guard, command: Any) -> Any:
             return Woke(floor.now())
         case _:
             return await asyncio.to_thread(_perform, guard, command)
+
+
+def _told(guard: Guard, reply: Any) -> Any:
+    """Wake those here who wait for leave that nobody gives any more."""
+    for operation_id in reply.closed if isinstance(reply, Rolling) else ():
+        guard.floor.presence.wake(operation_id)
+    return reply
 
 
 _NOBODY: Any = None

@@ -13,6 +13,7 @@ from msgspec import Struct
 from settled.core.answer import STATUS_OF
 from settled.core.books import RunRecord, RunState, Step
 from settled.core.call import Call, evolve
+from settled.core.closing import close_waiting
 from settled.core.drafts import UNCONFIRMED, scope_of_draft
 from settled.core.lanes import lane_of
 from settled.core.model import Effect, Part, Standing
@@ -139,6 +140,8 @@ class Rolling(Struct, frozen=True):
     """The rollback is on record, and the caller's: no call of the run begins any more."""
 
     run: RunRecord
+    closed: tuple[str, ...] = ()
+    """Operation ids of calls that waited for a person's leave, and wait no more."""
 
 
 class Ended(Struct, frozen=True):
@@ -148,7 +151,7 @@ class Ended(Struct, frozen=True):
 
 
 class StartRollback(Struct, frozen=True):
-    """Bar the run's calls and take the rollback on, unless another process works on the run.
+    """Bar the run's calls, refuse what waits for leave, and take the rollback on, unless another process works on it.
 
     The entry that is at work starts it by its own number; everybody else waits for its lease, or sees it dead.
     """
@@ -185,7 +188,7 @@ class StartRollback(Struct, frozen=True):
             changed=now.wall,
         )
         books.put_run(begun)
-        return Rolling(begun)
+        return Rolling(begun, close_waiting(books, scope_of_run(run.tenant, run.run_id), now))
 
     def _undoes_around(self, books: Books, run: RunRecord) -> bool:
         """Whether this process undoes the run around this one: then nothing begins in it, whoever works on it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from settled.core.ask import Begun, Superseded, Unsettled
+from settled.core.ask import Begun, Stands, Superseded, Unsettled
 from settled.core.books import Change, RunState
 from settled.core.call import Call
 from settled.core.claim import Claim
@@ -237,3 +237,28 @@ class RunContract(Timed):
         assert (refused.state, refused.decided, refused.reason) == (State.REFUSED, "person:eva", "no")
         kinds = [alert.kind for alert in journal.alerts(10_000) if alert.operation_id == ask.operation_id]
         assert kinds == ["approval"] * 3
+
+    def test_a_rollback_refuses_what_waits_for_leave(self, journal: Journal) -> None:
+        """In the commit that begins it; once, whoever goes on with it; and also within a call."""
+        entry = entered(journal, "waits", owner=OWNER, claim="e1")
+        around = begun(journal, scoped(journal, "waits", entry))
+        wanted = Leave("asks", 0.0, within=60.0)
+        asks = [replace(scoped(journal, "waits", entry, tool="ask"), leave=wanted), make_ask(leave=wanted)]
+        asks[1] = replace(asks[1], scope=f"call:{around.operation_id}", kind=KeyKind.SCOPED, key="", entry=Entry())
+        for ask in asks:
+            assert isinstance(journal.perform(Claim(ask)), Stands)
+        closed = tuple(sorted(ask.operation_id for ask in asks))
+        start = StartRollback("waits", "acme", "late", "r1", OWNER, 30.0, entry=1)
+        rolling = journal.perform(start)
+        assert isinstance(rolling, Rolling)
+        assert tuple(sorted(rolling.closed)) == closed
+        assert isinstance(journal.perform(start), Rolling)  # its answer was lost
+        self.pass_time(31.0)
+        other = journal.perform(StartRollback("waits", "acme", "", "r2", OTHER, 30.0))
+        assert isinstance(other, Rolling)
+        assert other.closed == ()
+        for ask in asks:
+            found = journal.get(ask.operation_id)
+            assert found is not None
+            assert (found.state, found.decided, found.log_no) == (State.REFUSED, "rollback", 2)
+            assert isinstance(journal.perform(Decide(ask.operation_id, give=True, by="eva")), Refused)

@@ -54,7 +54,8 @@ class Simulation:
         self.outside = Host()
         self.inside = inside
         self._minted = 0
-        self.asks_for_leave = any(TOOLS[name].approve for name in profile.tools)
+        used = (*profile.tools, *(profile.steps if profile.trips else ()))
+        self.asks_for_leave = any(TOOLS[name].approve for name in used)
         self.employer = Employer(self, "office")
         self.errands = [self._errand(i) for i in range(profile.errands)]
         self.errands += [self._colleague(i) for i in range(profile.colleagues)]

@@ -21,7 +21,7 @@ from settled.testing.driver import Hand, drive, transact
 from settled.testing.guests import Guest, leave
 from settled.testing.loop import Until
 from settled.testing.plans import TENANT, Intent, Words
-from settled.testing.tools import TOOLS, UNDOABLE
+from settled.testing.tools import TOOLS
 
 if TYPE_CHECKING:
     from settled.core.call import Call
@@ -53,7 +53,7 @@ class Trip:
         dice = self.sim.dice
         for no in range(dice.randrange(1, 6)):
             size = dice.choices((1, 2, 3), (6, 2, 1))[0]
-            tools = [TOOLS[dice.choice(UNDOABLE)] for _ in range(size)]
+            tools = [TOOLS[dice.choice(self.sim.profile.steps)] for _ in range(size)]
             self.groups.append([Intent(tool, f"{self.run_id}.{no}.{i}", "w") for i, tool in enumerate(tools)])
         for group in self.groups:
             for intent in group:
@@ -77,7 +77,7 @@ class Trip:
         """Draw a small plan."""
         dice = self.sim.dice
         for no in range(dice.randrange(1, 3)):
-            intent = Intent(TOOLS[dice.choice(UNDOABLE)], f"{self.run_id}.{no}.0", "w")
+            intent = Intent(TOOLS[dice.choice(self.sim.profile.steps)], f"{self.run_id}.{no}.0", "w")
             self.groups.append([intent])
             self.sim.oracle.intended[intent.intention] += 1
 
