@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from settled import host
-from settled.api import making
+from settled.api import making, remains
 from settled.api.bound import BoundCall, CallOptions
 from settled.api.queue import Listening
 from settled.api.undoing import NotFilled, arguments_for
@@ -273,17 +273,19 @@ def _came_to(guard: Guard, result: Result[Any]) -> Compensated:
 def try_roll_back(guard: Guard, order: Order, error: BaseException | None) -> RunRecord | Held | None:
     """Roll back because of an error, which stays the one to be raised whatever comes of it."""
     try:
-        return roll_back(guard, order)
+        rolled = roll_back(guard, order)
     except (JournalError, DeclarationError) as trouble:
         _note(error, order, trouble)
         if error is None:
             raise
         return None
+    remains.tell(guard, error, rolled)
+    return rolled
 
 
 async def atry_roll_back(guard: Guard, order: Order, error: BaseException | None) -> RunRecord | Held | None:
     """Like ``try_roll_back``; a cancellation meanwhile waits until it is through."""
-    task = asyncio.ensure_future(aroll_back(guard, order))
+    task = asyncio.ensure_future(_arolled_back(guard, order, error))
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -302,6 +304,12 @@ async def atry_roll_back(guard: Guard, order: Order, error: BaseException | None
     if cancelled is not None and not isinstance(error, asyncio.CancelledError):
         raise cancelled
     return None if trouble is not None else task.result()
+
+
+async def _arolled_back(guard: Guard, order: Order, error: BaseException | None) -> RunRecord | Held | None:
+    rolled = await aroll_back(guard, order)
+    await remains.atell(guard, error, rolled)
+    return rolled
 
 
 def _note(error: BaseException | None, order: Order, trouble: BaseException) -> None:
