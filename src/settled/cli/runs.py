@@ -1,6 +1,7 @@
 """``settled runs``: the tasks of agents, what they did, and what became of it."""
 
 import getpass
+import shlex
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -148,12 +149,13 @@ def _show_story(target: Target, lines: list[story.Line], left: list[Call], comma
 def _next(target: Target, run: RunRecord, left: list[Call]) -> list[str]:
     options, app = target.given.options(), "" if target.given.app else " --app MODULE:GUARD"
     if run.state in (RunState.ROLLING_BACK, RunState.PARTLY_COMPENSATED):
-        resume, look = f"settled runs resume {run.run_id}{app}{options}", f"settled queue list{options}"
+        name = shlex.quote(run.run_id)
+        resume, look = f"settled runs resume {name}{app}{options}", f"settled queue list --run {name}{options}"
         decided = run.state is RunState.PARTLY_COMPENSATED and not left
         return [] if decided else [resume, look]
     if run.state is RunState.COMPENSATED:
         return []
-    return [f"settled runs compensate {run.run_id} --reason '...'{app}{options}"]
+    return [f"settled runs compensate {shlex.quote(run.run_id)} --reason '...'{app}{options}"]
 
 
 def _run(target: Target, name: str, tenant: str | None) -> RunRecord:
