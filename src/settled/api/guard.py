@@ -152,7 +152,7 @@ class Guard(Declaring, Operating):
             return self.floor.home.run(self.amake(bound))
         run = current_run.get()
         if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
-            return making.to_result(self, bound.tool, known)
+            return fallbacks.recalled(self, bound.tool, known)
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
@@ -192,7 +192,7 @@ class Guard(Declaring, Operating):
         """Make a bound call from async code."""
         run = current_run.get()
         if run is not None and run.recollection and (known := await recalling.aknown(self, run, bound)):
-            return making.to_result(self, bound.tool, known)
+            return await fallbacks.arecalled(self, bound.tool, known)
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
