@@ -217,6 +217,18 @@ def test_what_could_not_be_undone_is_in_the_queue_and_a_person_settles_it(desk):
     assert desk.cli("runs", "list", "--json", app=False).json["runs"][0]["state"] == "compensated"
 
 
+def test_why_a_run_is_undone_stays_when_it_is_tried_again(desk):
+    (desk.folder / "refused.txt").write_text("b-hotel")
+    desk.trip("bad", "flight", "hotel", error="no taxi")
+    [run] = desk.cli("runs", "list", "--json", app=False).json["runs"]
+    assert (run["state"], "no taxi" in run["reason"]) == ("partly_compensated", True)
+    (desk.folder / "refused.txt").unlink()
+    again = desk.cli("runs", "compensate", "bad", "--reason", "once more", "--yes")
+    assert f"it is partly_compensated already ({run['reason']}), and that stays the reason on record" in again.err
+    [after] = desk.cli("runs", "list", "--json", app=False).json["runs"]
+    assert after["reason"] == run["reason"]
+
+
 def test_of_a_run_whose_rest_was_decided_on_nothing_is_said_to_stand_in_the_queue(desk):
     (desk.folder / "refused.txt").write_text("b-hotel")
     desk.trip("bad", "hotel", error="no taxi")

@@ -129,8 +129,8 @@ def recalled(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> Result[Any]:
     result = making.to_result(guard, tool, answer)
     if not _by_item(tool, answer):
         return result
-    result = drive(guard, told_again(guard, tool, result))
-    return result
+    told: Result[Any] = drive(guard, told_again(guard, tool, result))
+    return told
 
 
 async def arecalled(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> Result[Any]:
@@ -138,8 +138,8 @@ async def arecalled(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> Resul
     result = making.to_result(guard, tool, answer)
     if not _by_item(tool, answer):
         return result
-    result = await adrive(guard, told_again(guard, tool, result))
-    return result
+    told: Result[Any] = await adrive(guard, told_again(guard, tool, result))
+    return told
 
 
 def _by_item(tool: Tool[Any, Any], answer: Answer) -> bool:

@@ -18,7 +18,7 @@ from settled.core.drafts import UNCONFIRMED, scope_of_draft
 from settled.core.lanes import lane_of
 from settled.core.model import Effect, Part, Standing
 from settled.core.parts import split_of
-from settled.core.runs import UNDONE, Held, held, scope_of_run
+from settled.core.runs import BARRED, UNDONE, Held, held, scope_of_run
 from settled.core.states import UNSETTLED, Event, State
 from settled.core.values import replace
 
@@ -184,11 +184,15 @@ class StartRollback(Struct, frozen=True):
             claim=self.claim,
             owner=self.owner,
             lease=now.plus(self.lease),
-            reason=self.reason or run.reason,
+            reason=self._why(run),
             changed=now.wall,
         )
         books.put_run(begun)
         return Rolling(begun, close_waiting(books, scope_of_run(run.tenant, run.run_id), now))
+
+    def _why(self, run: RunRecord) -> str:
+        """What a run is undone for is said once: who goes on with it does so for the same reason."""
+        return run.reason if run.state in BARRED and run.reason else self.reason or run.reason
 
     def _undoes_around(self, books: Books, run: RunRecord) -> bool:
         """Whether this process undoes the run around this one: then nothing begins in it, whoever works on it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core.ask import Begun, Stands, Superseded, Unsettled
-from settled.core.books import Change, RunState
+from settled.core.books import Change, RunRecord, RunState
 from settled.core.call import Call
 from settled.core.claim import Claim
 from settled.core.entry import Entry
@@ -24,7 +24,7 @@ from settled.core.runs import (
     Undone,
     scope_of_run,
 )
-from settled.core.saga import EndRollback, LookThrough, Rolling, StartRollback, StepUndone, Stuck, Undo
+from settled.core.saga import Ended, EndRollback, LookThrough, Rolling, StartRollback, StepUndone, Stuck, Undo
 from settled.core.settling import Refused
 from settled.core.states import State
 from settled.core.values import replace
@@ -256,7 +256,12 @@ class RunContract(Timed):
         self.pass_time(31.0)
         other = journal.perform(StartRollback("waits", "acme", "", "r2", OTHER, 30.0))
         assert isinstance(other, Rolling)
-        assert other.closed == ()
+        assert (other.closed, other.run.reason) == ((), "late")
+        assert isinstance(journal.perform(EndRollback("waits", "acme", "r2")), RunRecord)
+        third = journal.perform(StartRollback("waits", "acme", "another reason", "r3", OTHER, 30.0))
+        assert isinstance(third, Rolling | Ended)
+        assert third.run is not None
+        assert third.run.reason == "late"  # why it is undone was said
         for ask in asks:
             found = journal.get(ask.operation_id)
             assert found is not None
