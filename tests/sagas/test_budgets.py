@@ -1,10 +1,16 @@
 """What a run allows besides retries: model tokens, and a breaker over all of its tools."""
 
 import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
 import settled
+from tests.shared import ROOT
 
 AT_ONCE = settled.Backoff(base=0.001, cap=0.002)
 
@@ -125,6 +131,60 @@ def test_models_count_with_the_next_thing_on_record(shared_desk):
         assert other.journal.run("", "r").tokens == 15
         model("ab")
     assert used(other) == 17
+
+
+def test_models_count_with_the_runs_lease(shared_desk):
+    guard, other = shared_desk.open(), shared_desk.open()
+
+    @guard.model
+    def model(prompt: str) -> str:
+        return "done"
+
+    with guard.run("r", tokens=settled.TokenWindow(100, count=length)):
+        model("0123456789")
+        guard.runs_here._renewed -= guard.floor.lease
+        guard.runs_here.renew()
+        assert other.journal.run("", "r").tokens == 10
+
+
+KILLED = """
+import json, os, signal, settled
+
+guard = settled.Guard(os.environ["PLACE"], **json.loads(os.environ["OPTIONS"]))
+
+
+@guard.tool(effect="idempotent", breaker=None, retry=settled.Backoff(base=0.001, cap=0.002))
+def model(prompt: str) -> str:
+    if len(tries) == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    tries.append(prompt)
+    raise ConnectionResetError("overloaded")
+
+
+tries = []
+with guard.run("r", tokens=settled.TokenWindow(25, count=lambda tool, arguments: len(arguments["prompt"]))):
+    model("0123456789")
+"""
+
+
+def test_what_a_killed_process_had_sent_bounds_the_next_entry(shared_desk):
+    options = {name: str(value) if name == "spill" else value for name, value in shared_desk.options.items()}
+    around = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PLACE": shared_desk.address}
+    around["OPTIONS"] = json.dumps(options)
+    guard = shared_desk.open()
+    died = subprocess.run([sys.executable, "-c", KILLED], env=around, timeout=60, check=False)
+    assert died.returncode == -signal.SIGKILL
+    assert used(guard) == 20
+    sent = []
+
+    @guard.tool(effect="idempotent", breaker=None, retry=AT_ONCE)
+    def model(prompt: str) -> str:
+        sent.append(prompt)
+        raise ConnectionResetError("overloaded")
+
+    with guard.run("r", tokens=settled.TokenWindow(25, count=length)):
+        assert model.call("0123456789").reason == "token_window"
+    assert len(sent) == 1  # a first attempt is always made
 
 
 def test_answers_from_the_record_cost_nothing(shared_desk):

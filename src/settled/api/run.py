@@ -189,7 +189,7 @@ class Run:
         self.recollection = Recollection() if memory.earlier and not self.lane else None  # lanes ask the journal
         self.state = State(self.guard.vault, saved)
         self._token = current_run.set(self)
-        self.guard.runs_here.add(self.guard.tenant, self.record_id, self._claim)
+        self.guard.runs_here.add(self.guard.tenant, self.record_id, self._claim, self.meter)
         return self
 
     def _base(self) -> ReadState:

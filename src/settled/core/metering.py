@@ -2,7 +2,7 @@
 
 Each record (the run's, and one for each lane) keeps what was sent in it, so that none waits for another: a window is
 used up by their sum. What a call sends is on record with its intent, before it leaves; what models were asked, whose
-calls are never on record, with the next intent or end of a call, with the state, or when the entry is left.
+calls are never on record, with the next intent or end of a call, the state, the lease, or when the entry is left.
 """
 
 from __future__ import annotations

@@ -216,6 +216,8 @@ class RenewRuns(Struct, frozen=True):
     held: Sequence[tuple[str, str, str]]
     """Tenant, run id, claim."""
     lease: float
+    tokens: Mapping[str, int] = {}
+    """By claim: model tokens sent, where they are counted, and the record does not say so yet."""
 
     def apply(self, books: Books, now: Moment) -> tuple[str, ...]:
         """Return the claims that are lost."""
@@ -227,7 +229,8 @@ class RenewRuns(Struct, frozen=True):
         run = books.run(tenant, run_id)
         if run is None or run.claim != claim or run.owner is None:
             return False
-        books.put_run(replace(run, lease=now.plus(self.lease)))
+        tokens = max(run.tokens, self.tokens.get(claim, 0))
+        books.put_run(replace(run, lease=now.plus(self.lease), tokens=tokens))
         return True
 
 

@@ -75,7 +75,7 @@ class RunContract(Timed):
 
     def test_what_a_run_has_sent_only_grows_and_is_kept_with_what_is_recorded_anyway(self, journal: Journal) -> None:
         """With an intent, an end, the state, and the end of the entry; an older entry's is left alone."""
-        entry = entered(journal, "sent")
+        entry = entered(journal, "sent", owner=OWNER, claim="e1")
 
         def sent() -> int:
             run = journal.run("acme", "sent")
@@ -90,8 +90,9 @@ class RunContract(Timed):
         assert sent() == 2**40
         done = End(call.call.operation_id, 1, 1, None, checkpoint=Checkpoint("sent", 1, (), 3))
         assert isinstance(journal.perform(done), Call)
-        assert journal.perform(SaveState("sent", "acme", 1, (), 2**40 + 1))
+        assert journal.perform(RenewRuns([("acme", "sent", "e1")], 30.0, {"e1": 2**40 + 1})) == ()
         assert sent() == 2**40 + 1
+        assert journal.perform(SaveState("sent", "acme", 1, (), 2**40 + 1))
         left = journal.perform(LeaveRun("sent", "acme", 1, RunState.KEPT, tokens=2**40 + 2))
         assert left == journal.run("acme", "sent")
         assert entered(journal, "sent").no == 2
