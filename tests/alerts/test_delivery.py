@@ -1,5 +1,6 @@
 """Alerts reach their receivers: once as far as can be, for as long as it takes, and so does their end."""
 
+import json
 import os
 import signal
 import subprocess
@@ -306,6 +307,56 @@ guard = settled.Guard(os.environ["PLACE"], alerts=Webhook(os.environ["HOOK"], os
 def pay(to: str) -> str:
     raise TimeoutError("no answer")
 """
+
+
+KILLED = """
+import json, os, signal, settled
+from settled.observe import Webhook
+
+options = json.loads(os.environ["OPTIONS"])
+guard = settled.Guard(os.environ["PLACE"], alerts=Webhook(os.environ["HOOK"], os.environ["SECRET"]), **options)
+guard.floor.keeper.chores.pop()
+
+
+@guard.tool(effect="write", breaker=None)
+def pay(to: str) -> str:
+    raise TimeoutError("no answer")
+
+
+pay.call(to="a")
+guard.journal.delivered = lambda taken: os.kill(os.getpid(), signal.SIGKILL)
+guard.postman.round()
+"""
+
+
+def test_who_is_killed_while_delivering_is_followed_at_once(shared_place, inbox):
+    """Its time to deliver lasts a minute; a process on the same machine sees that it is dead."""
+    place, options = shared_place
+    options = {name: str(value) if name == "spill" else value for name, value in options.items()}
+    around = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PLACE": place, "HOOK": inbox.url, "SECRET": SECRET}
+    around["OPTIONS"] = json.dumps(options)
+    with settled.Guard(place, alerts=Webhook(inbox.url, SECRET), **options) as second:
+        second.floor.keeper.chores.pop()
+        died = subprocess.run([sys.executable, "-c", KILLED], env=around, timeout=60, check=False)
+        assert (died.returncode, len(inbox.events)) == (-signal.SIGKILL, 1)
+        assert len(second.journal.alerts()) == 1
+        round_of(second)
+        assert second.journal.alerts() == []
+    assert len({event["id"] for event in inbox.events}) == 1
+
+
+def test_who_lives_is_not_followed(place, inbox):
+    with settled.Guard(place, alerts=Webhook(inbox.url, SECRET)) as first:
+        first.floor.keeper.chores.pop()
+        pay, _ = declare(first)
+        pay.call(to="a")
+        assert first.postman._ours()
+        with settled.Guard(place, alerts=Webhook(inbox.url, SECRET)) as second:
+            second.floor.keeper.chores.pop()
+            round_of(second)
+            assert (inbox.events, len(second.journal.alerts())) == ([], 1)
+        round_of(first)
+        assert len(inbox.events) == 1
 
 
 def test_one_round_of_a_worker_delivers_too(tmp_path, place, inbox):

@@ -49,6 +49,31 @@ def test_once_all_are_done_the_call_has_succeeded_with_one_value(guard, store, i
     assert (again.status, again.value, len(store.asked)) == ("succeeded", value, 3)
 
 
+@pytest.mark.parametrize("in_run", [True, False], ids=["in a run", "by a key"])
+def test_items_are_told_again_as_they_were_told_first(guard, store, index, in_run):
+    store.trouble, told = {"d0": [429]}, []
+    for _ in range(3):
+        with guard.run("r") if in_run else nullcontext():
+            told.append(index.options(key=None if in_run else "k").call(docs=["d0", "d1"]))
+    assert [(result.status, result.replayed) for result in told] == [("succeeded", number > 0) for number in range(3)]
+    assert [item.status for item in told[0].items] == ["done", "done"]
+    assert told[0].items == told[1].items == told[2].items
+    assert store.asked == [["d0", "d1"], ["d0"]]
+
+
+async def test_async_items_are_told_again_too(guard, store):
+    @guard.tool(effect="write", partial=settled.partial.elasticsearch_bulk, retry=settled.Backoff(base=0.001))
+    async def index(docs: list[dict]) -> dict:
+        return store.take([doc["_id"] for doc in docs])
+
+    store.trouble, told = {"d0": [429]}, []
+    for _ in range(2):
+        async with guard.run("r"):
+            told.append(await index.acall(docs=[{"_id": "d0"}, {"_id": "d1"}]))
+    assert (told[1].replayed, [item.status for item in told[1].items]) == (True, ["done", "done"])
+    assert told[0].items == told[1].items
+
+
 def test_attempts_are_counted_over_all_that_went_on_with_an_item(guard, store, index):
     store.trouble = {"d1": [429] * 9}
     with guard.run("r"):

@@ -55,6 +55,8 @@ def test_what_is_found_stands_in_the_queue_until_somebody_has_seen_it(desk):
     listed = desk.cli("queue", "list", "--json").json
     assert (listed["total"], sorted(row["kind"] for row in listed["findings"])) == (2, ["missing", "orphaned"])
     assert desk.cli("queue", "list", "--fail").code == 1
+    assert desk.cli("queue", "list", "--tool", "send", "--json").json["total"] == 2
+    assert desk.cli("queue", "list", "--tool", "send", "--state", "unknown", "--json").json["total"] == 0
     assert "ledger findings" in desk.cli("status").out
     missing, orphaned = sorted(listed["findings"], key=lambda row: row["kind"])
     shown = desk.cli("queue", "show", missing["finding_id"])

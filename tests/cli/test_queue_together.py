@@ -109,17 +109,50 @@ def test_a_dry_run_over_a_filter_changes_nothing(shop):
 
 def test_all_parts_of_a_filter_must_fit(shop):
     op = shop.make("mail", to="a").operation_id
+    shop.make("price", item="a")
     for words in (
         ("--older-than", "1h"),
         ("--state", "disputed"),
-        ("--tool", "order"),
-        ("--tenant", "acme"),
-        ("--run", "r"),
+        ("--tool", "price"),
     ):
         ended = resolve(shop, "happened", "--tool", "mail", *words, "--yes", "--json")
         assert (ended.code, ended.json["total"]) == (0, 0), words
     assert resolve(shop, "happened", "--older-than", "0", "--limit", "1", "--yes", "--json").json["total"] == 1
     assert shop.look(op).state is State.SUCCEEDED
+
+
+@pytest.mark.parametrize("command", [("resolve", "happened", "--yes", *REASON), ("list",)])
+def test_a_filter_by_what_nobody_has_is_an_error_and_not_an_empty_queue(shop, command):
+    shop.make("mail", to="a")
+    mistyped = shop.cli("queue", *command, "--tool", "mial", "--json")
+    assert (mistyped.code, mistyped.error["code"]) == (2, "usage")
+    assert "no call on record is of a tool 'mial'; did you mean 'mail'?" in mistyped.error["message"]
+    unknown = shop.cli("queue", *command, "--run", "r", "--json")
+    assert (unknown.code, unknown.error["code"]) == (4, "not_found")
+    assert "no run in" in unknown.error["message"]
+    assert shop.cli("queue", *command, "--state", "maybe").code == 2
+    with settled.Guard(shop.url) as guard, guard.run("r"):
+        pass
+    known = shop.cli("queue", *command, "--run", "r", "--json")
+    assert (known.code, known.json["total"]) == (0, 0)
+    if command == ("list",):
+        assert "nothing that is meant by this waits" in shop.cli("queue", "list", "--run", "r").err
+
+
+def test_a_filter_by_an_unknown_tenant_is_an_error(shop):
+    shop.make("mail", to="a")
+    ended = resolve(shop, "happened", "--tenant", "acme", "--yes", "--json")
+    assert (ended.code, "no call on record is of a tenant 'acme'" in ended.error["message"]) == (2, True)
+
+
+def test_the_queue_is_listed_by_filters(shop):
+    mail, order = shop.make("mail", to="a").operation_id, shop.make("order", item="a").operation_id
+    listed = shop.cli("queue", "list", "--tool", "mail", "--json").json
+    assert (listed["total"], [row["operation_id"] for row in listed["calls"]]) == (1, [mail])
+    listed = shop.cli("queue", "list", "--state", "unknown", "--state", "undo", "--json").json
+    assert {row["operation_id"] for row in listed["calls"]} == {mail, order}
+    assert shop.cli("queue", "list", "--tool", "mail", "--fail").code == 1
+    assert shop.cli("queue", "list", "--state", "approval", "--fail").code == 0
 
 
 def test_many_at_once_are_confirmed(shop, monkeypatch):

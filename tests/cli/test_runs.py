@@ -160,8 +160,9 @@ def test_a_run_names_what_is_left_of_it_and_of_its_inner_runs_and_nothing_else(d
     shown = desk.cli("runs", "show", "bad")
     late = "cancel(booking='b-flight'), which undoes book(what='flight'), is unknown: timeout"
     left = shown.out.split("What is left for a person\n")[1].split("\n\n")[0].splitlines()
+    why = "not undone: its compensation was refused for good"
     assert left == [
-        f"  book(what='hotel') is compensating: not undone: failed  [{hotel['operation_id']}]",
+        f"  book(what='hotel') is compensating: {why}  [{hotel['operation_id']}]",
         f"  {late}  [{flight['operation_id']}]",
     ]
     assert [call["operation_id"] for call in desk.cli("runs", "show", "bad", "--json").json["left"]] == [
@@ -216,6 +217,18 @@ def test_what_could_not_be_undone_is_in_the_queue_and_a_person_settles_it(desk):
     assert desk.cli("runs", "list", "--json", app=False).json["runs"][0]["state"] == "compensated"
 
 
+def test_why_a_run_is_undone_stays_when_it_is_tried_again(desk):
+    (desk.folder / "refused.txt").write_text("b-hotel")
+    desk.trip("bad", "flight", "hotel", error="no taxi")
+    [run] = desk.cli("runs", "list", "--json", app=False).json["runs"]
+    assert (run["state"], "no taxi" in run["reason"]) == ("partly_compensated", True)
+    (desk.folder / "refused.txt").unlink()
+    again = desk.cli("runs", "compensate", "bad", "--reason", "once more", "--yes")
+    assert f"it is partly_compensated already ({run['reason']}), and that stays the reason on record" in again.err
+    [after] = desk.cli("runs", "list", "--json", app=False).json["runs"]
+    assert after["reason"] == run["reason"]
+
+
 def test_of_a_run_whose_rest_was_decided_on_nothing_is_said_to_stand_in_the_queue(desk):
     (desk.folder / "refused.txt").write_text("b-hotel")
     desk.trip("bad", "hotel", error="no taxi")
@@ -237,11 +250,13 @@ def test_leave_for_a_call_of_a_run_that_was_undone_is_not_proposed(desk):
         raise LookupError
     assert f"settled queue approve {waiting}" in desk.cli("queue", "show", waiting, app=False).out
     desk.cli("runs", "compensate", "bad", "--reason", "no taxi", "--yes")
-    shown = desk.cli("queue", "show", waiting, app=False).out
-    assert ("queue approve" in shown, "its run was undone, so it is never made" in shown) == (False, True)
-    assert desk.cli("queue", "approve", waiting, app=False).code == 5
-    assert desk.cli("queue", "refuse", waiting, "--reason", "its run is undone", app=False).code == 0
     assert desk.cli("queue", "list", "--json", app=False).json["total"] == 0
+    shown = desk.cli("queue", "show", waiting, app=False)
+    assert ("queue approve" in shown.out, "by the rollback of its run" in shown.out) == (False, True)
+    assert "this call waits for nobody" in shown.err
+    for decision in (["approve", waiting], ["refuse", waiting, "--reason", "too late"]):
+        decided = desk.cli("queue", *decision, app=False)
+        assert (decided.code, "its run was rolled back" in decided.err) == (5, True)
 
 
 def test_a_filter_by_run_means_what_the_queue_lists_of_it(desk):

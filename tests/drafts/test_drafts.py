@@ -70,6 +70,20 @@ def test_what_is_refused_is_thrown_away(guard, box):
     assert box.names() == ["write", "throw_away"]
 
 
+def test_what_waits_in_a_run_that_is_rolled_back_is_thrown_away(guard, box):
+    mail = mail_of(guard, box, approve=True)
+    with pytest.raises(Broken), guard.run("r", on_error="compensate"):
+        first = mail.options(wait=0).call("ann", "hello")
+        raise Broken
+    assert (box.names(), box.drafts) == (["write", "throw_away"], {})
+    assert guard.journal.get(first.operation_id).state is State.REFUSED
+    assert guard.journal.run("", "r").state == "compensated"
+    sagas.carry_on(guard)
+    assert box.names() == ["write", "throw_away"]
+    with pytest.raises(settled.DeclarationError, match="its run was rolled back"):
+        guard.approve(first.operation_id, by="eva")
+
+
 def test_what_is_refused_where_the_tools_are_not_known_is_thrown_away_by_the_worker(guard, box):
     mail = mail_of(guard, box, approve=True)
     first = mail.options(wait=0).call("ann", "hello")

@@ -1,6 +1,7 @@
 """Leave for one exact call: asked for before anything is done, given or refused by name, used once."""
 
 import asyncio
+import contextvars
 import threading
 import time
 
@@ -226,6 +227,61 @@ def test_what_a_run_that_was_undone_had_asked_for_is_not_approved_any_more(desk,
         run.compensate("no longer wanted")
     with pytest.raises(settled.DeclarationError, match="its run was rolled back"):
         guard.approve(first.operation_id, by="eva")
+    with pytest.raises(settled.DeclarationError, match="its run was rolled back"):
+        guard.refuse(first.operation_id, by="eva", reason="too late")
+    call = guard.journal.get(first.operation_id)
+    assert (call.state, call.decided, call.reason) == ("refused", "rollback", "the run was rolled back")
+    assert waiting(guard.journal) == []
+    assert [str(row.event) for row in guard.journal.log(first.operation_id)] == ["ask_leave", "refuse"]
+
+
+def test_a_rollback_closes_what_waits_however_deep(shared_desk, paid):
+    guard = shared_desk.open()
+    pay = pay_of(guard, paid, waiver="a test")
+
+    @guard.tool(effect="write", compensate="cancel", undo=lambda call, result: {"booking": result})
+    def errand(to: str) -> str:
+        pay.options(wait=0).call(to, 1)
+        return to
+
+    with pytest.raises(LookupError), guard.run("r", on_error="compensate", tools=["errand", "pay"]):
+        with guard.run("inner"):
+            pay.options(wait=0).call("ann", 1)
+        errand("bob")
+        pay.options(wait=0).call("eve", 1)
+        assert len(waiting(guard.journal)) == 3
+        raise LookupError
+    assert waiting(guard.journal) == []
+    found = guard.journal.find(CallQuery(tool="pay"))
+    assert {(str(call.state), call.decided) for call in found} == {("refused", "rollback")}
+    assert guard.journal.verify().ok
+
+
+def test_whoever_waits_when_the_run_is_undone_is_told(shared_desk, paid):
+    """One waits in the run; one elsewhere, for the same business key."""
+    guard, other = shared_desk.open(), shared_desk.open()
+    pay = pay_of(guard, paid, waiver="a test", key="{to}")
+    elsewhere = pay_of(other, paid, key="{to}")
+    told = {}
+    with guard.run("r") as run:
+        context = contextvars.copy_context()
+        inside = threading.Thread(
+            target=context.run, args=(lambda: told.update(inside=pay.options(wait=60).call("ann", 1)),)
+        )
+        inside.start()
+        end = time.monotonic() + 60
+        while not waiting(other.journal):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        outside = threading.Thread(target=lambda: told.update(outside=elsewhere.options(wait=60).call("ann", 1)))
+        outside.start()
+        run.compensate("no longer wanted")
+        inside.join(60)
+        outside.join(60)
+    assert (told["inside"].status, told["inside"].reason) == ("rejected", "rolled_back")
+    assert (told["outside"].status, told["outside"].next) == ("refused", "give_up")
+    assert told["outside"].message == "not done, and it never is: the run was rolled back"
+    assert paid == []
 
 
 def test_two_persons_at_once_decide_once(shared_desk, paid):

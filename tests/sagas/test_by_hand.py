@@ -209,7 +209,7 @@ def test_a_run_that_is_undone_closes_what_waits(undoing_desk, made):
         raise LookupError
     assert left(guard) == []
     call = guard.journal.get(op)
-    assert (call.state, call.reason) == (State.REFUSED, "its run was rolled back before anybody did it")
+    assert (call.state, call.reason) == (State.REFUSED, "the run was rolled back")
     assert guard.journal.run("", "r").state == "compensated"
     late = guard.resolve(op, "happened", by="eva", reason="I had paid it already")
     assert (late.status, late.disputed, len(waiting(guard.journal))) == ("refused", True, 1)  # nobody does it silently

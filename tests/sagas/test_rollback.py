@@ -1,6 +1,7 @@
 """A run that fails is undone: last begun first, once, through crashes; what cannot be undone stands in the queue."""
 
 import asyncio
+import re
 import threading
 import time
 
@@ -246,6 +247,56 @@ def test_a_compensation_that_fails_does_not_stop_the_others(desk):
     with pytest.raises(settled.RunUndone, match="what could not be undone stands in the queue"):
         guard.run("trip").__enter__()
     assert sagas.unfinished(guard) == []  # it has failed for good: another try brings nothing
+
+
+def notes_of(guard, *steps, error=Failed):
+    with pytest.raises(error) as raised, guard.run("trip", on_error="compensate", undo_within=0.0) as run:
+        for tool, what in steps:
+            guard.tools[tool](what)
+        raise Failed("no car")
+    return run, getattr(raised.value, "__notes__", [])
+
+
+def test_an_error_says_what_of_its_run_is_left(desk):
+    desk.trouble["cancel", "b-hotel"] = settled.NotExecuted("no refund")
+    guard = desk.open()
+    run, notes = notes_of(guard, ("book", "flight"), ("book", "hotel"), ("book", "car"))
+    [left] = waiting(guard.journal)
+    [note] = notes
+    assert note == (
+        f"The run 'trip' was undone only in part. What is left: book {left.operation_id} is not undone: "
+        "its compensation was refused for good (not done, and repeating it would fail again (not_executed): "
+        "no refund). `settled queue list --run trip` lists what waits for a person"
+    )
+    assert run.status == "partly_compensated"
+
+
+def test_an_error_of_a_run_that_is_wholly_undone_is_as_it_came(desk):
+    run, notes = notes_of(desk.open(), ("book", "flight"))
+    assert (run.status, notes) == ("compensated", [])
+
+
+async def test_an_async_error_says_what_is_left_too_and_names_a_few(desk):
+    guard = desk.open()
+    with pytest.raises(Failed) as raised:
+        async with guard.run("trip", on_error="compensate"):
+            async with guard.run("inner"):
+                await guard.tools["mail"].acall("ann")
+            for n in range(7):
+                await guard.tools["wire"].acall(f"w{n}")
+            raise Failed("no car")
+    [note] = raised.value.__notes__
+    assert note.count("is not undone: nothing undoes it;") == 5
+    assert "; and 2 more. `settled queue list" in note
+
+
+def test_what_is_in_doubt_is_told_with_the_error(desk):
+    desk.trouble["book", "flight"] = Lost(after=True)
+    desk.probing["blind"] = True
+    guard = desk.open()
+    with pytest.raises(settled.CallUnknown) as raised, guard.run("trip", on_error="compensate", undo_within=0.0):
+        guard.tools["book"].options(wait=0)("flight")
+    assert re.search(r"left: book op_\w+ is unknown \(timeout\)\. `settled", raised.value.__notes__[0])
 
 
 def test_a_compensation_that_may_be_tried_again_is_tried_again(desk):

@@ -125,7 +125,8 @@ def commits(shared_desk, monkeypatch):
 
 @pytest.mark.parametrize("on_error", ["keep", "compensate"])
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_run_of_20_calls_adds_at_most_two_commits(shared_desk, commits, on_error, fails):
+@pytest.mark.parametrize("tokens", [None, settled.TokenWindow(10, count=lambda tool, arguments: 1)])
+def test_a_run_of_20_calls_adds_at_most_two_commits(shared_desk, commits, on_error, fails, tokens):
     guard = shared_desk.open()
     guard.floor.keeper.chores.clear()  # seals and renewals go by the clock, not by calls
     book = guard.tools["book"]
@@ -136,7 +137,7 @@ def test_a_run_of_20_calls_adds_at_most_two_commits(shared_desk, commits, on_err
         return commits(guard) - before
 
     def in_run():
-        with guard.run("trip", on_error=on_error) as run:
+        with guard.run("trip", on_error=on_error, tokens=tokens) as run:
             for n in range(20):
                 run.state["n"] = n
                 book(f"{n}")

@@ -82,5 +82,5 @@ def test_a_call_that_is_to_be_replaced_is_exempt_from_the_rule_of_doubt(monkeypa
 
 
 def test_a_run_is_undone_and_a_person_is_still_to_do_a_step_of_it(monkeypatch, planted):
-    monkeypatch.setattr(saga, "_close_what_waits", lambda books, scope, now: None)
+    monkeypatch.setattr(saga, "close_waiting", lambda books, scope, now: ())
     planted(UNDONE, "left to a person, and its run is")

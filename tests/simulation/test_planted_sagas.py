@@ -140,6 +140,11 @@ def test_a_rollback_that_was_won_back_passes_by_the_step_that_it_was_lost_at(mon
     planted(replace(UNDOING, name="won back 2", **hangs), "undone before", first=115)
 
 
+def test_what_waits_for_leave_stands_in_a_run_that_is_undone(monkeypatch, planted):
+    monkeypatch.setattr(saga, "close_waiting", lambda books, scope, now: ())
+    planted(PROFILES["undoing what waits for leave"], "refuse in a run that is undone")
+
+
 # --- leave ---
 
 APPROVALS = PROFILES["approvals"]

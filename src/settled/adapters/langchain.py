@@ -13,7 +13,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command, Send
 
 from settled.adapters import neutral
-from settled.adapters.history import Histories, kinds
+from settled.adapters.history import Histories, History, kinds
 from settled.adapters.values import Packer
 from settled.api.foreign import Shape, Values
 from settled.errors import DeclarationError
@@ -24,7 +24,6 @@ except ImportError:  # a graph without agents
     AgentMiddleware = object  # Guarded says what is missing
 
 if TYPE_CHECKING:
-    from settled.adapters.history import History
     from settled.api.guard import Guard
     from settled.api.result import Result
     from settled.core.model import Fault

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
+from settled import host
 from settled.api import notices, secrets
 from settled.core import notes
-from settled.core.alarms import Raise, TakeDelivery, Tried
+from settled.core.alarms import Raise, TakeDelivery, Tried, deliverer
+from settled.core.values import replace
 from settled.drivers.floor import LOG
 from settled.errors import JournalError
 from settled.ports import Notice, NotTaken
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     from settled.ports import Alert, Journal, Receiver
 
 LEASE: Final = 60.0
-"""Seconds for which a process delivers before another one may, unless it goes on; longer than one delivery takes."""
+"""Seconds for which a process delivers before another one may, unless it goes on or is seen dead; longer than one
+delivery takes."""
 LONGEST: Final = 3600.0
 """Seconds between tries at the most."""
 BATCH: Final = 2000
@@ -128,8 +131,16 @@ class Postman:
         return {subject: told for subject, told in alarms.items() if not self._is_so(subject, told)}
 
     def _ours(self) -> bool:
-        self._delivers = self.journal.perform(TakeDelivery(self._nonce, LEASE))
+        take = TakeDelivery(self._nonce, LEASE, host.this_process())
+        self._delivers = self.journal.perform(take)
+        if not self._delivers and (dead := self._seen_dead()):
+            self._delivers = self.journal.perform(replace(take, dead=dead))
         return self._delivers
+
+    def _seen_dead(self) -> str:
+        """Return the nonce of who delivers, if its process is seen dead."""
+        found = deliverer(notes.read(self.journal.notes(notes.SENDING).get("alerts")))
+        return found[0] if found is not None and host.alive(found[1]) is False else ""
 
     def _is_so(self, subject: str, told: dict[str, Any]) -> bool:
         return notices.describe(self.journal, told["kind"], subject, told["name"], told["at"]) is not None

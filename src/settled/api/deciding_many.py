@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from settled.api import care, explain, queue, secrets
+from settled.core.loosening import nearest
 from settled.core.settling import Refused, Resolve
 from settled.errors import DeclarationError
+from settled.ports import CallQuery
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from settled.api.guard import Guard
     from settled.core.call import Call
+    from settled.core.findings import Finding
     from settled.core.model import Moment
     from settled.core.settling import Verdict
     from settled.ports import Journal
@@ -25,7 +28,7 @@ class Filter:
 
     tool: str | None = None
     waiting: tuple[explain.Waiting, ...] | None = None
-    """Why they wait: ``unknown``, ``orphan``, ``disputed``, ``undo``, ``by_hand``."""
+    """Why they wait: ``unknown``, ``orphan``, ``disputed``, ``undo``, ``approval``, ``by_hand``."""
     older_than: float | None = None
     """Seconds since they were made."""
     tenant: str | None = None
@@ -45,8 +48,34 @@ class Filter:
             and (self.waiting is None or explain.waiting(call, now) in self.waiting)
             and (self.older_than is None or now.wall - call.created.wall >= self.older_than)
             and self.tenant in (None, call.tenant)
-            and self.run in (None, queue.run_of(journal, call))
+            and (self.run is None or self.run == queue.run_of(journal, call))
         )
+
+    def finds(self, finding: Finding) -> bool:
+        """Whether a ledger's finding is meant: it stands by itself, for no run and in no state of a call."""
+        by_call = self.waiting is not None or self.run is not None or self.older_than is not None
+        return not by_call and self.tool in (None, finding.tool) and self.tenant in (None, finding.tenant)
+
+    def mistaken(self, guard: Guard) -> str:
+        """Return what is wrong with a filter that means nothing: no call, and no tool known here, has what it names."""
+        journal = guard.journal
+        if (
+            self.tool is not None
+            and self.tool not in guard.tools
+            and not journal.find(CallQuery(tool=self.tool, limit=1))
+        ):
+            known = sorted({*guard.tools, *(call.tool for call in queue.waiting(journal))})
+            return f"no call on record is of a tool {self.tool!r}{nearest(self.tool, known)}"
+        if self.tenant not in (None, guard.tenant) and not journal.find(CallQuery(tenant=self.tenant, limit=1)):
+            return f"no call on record is of a tenant {self.tenant!r}"
+        return ""
+
+    def misses_run(self, guard: Guard) -> bool:
+        """Whether no tenant has the run that is named."""
+        return self.run is not None and all(run.run_id != self.run for run in guard.journal.runs(_ALL))
+
+
+_ALL = 10**9
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Literal
 
 from settled.core import leave, rules
 from settled.core.by_hand import BY_HAND, is_by_hand
+from settled.core.closing import BY_ROLLBACK
 from settled.core.model import Effect, Standing
 from settled.core.states import State
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from settled.core.call import Call
@@ -33,7 +35,7 @@ _DECIDED = {
     "late": "by an answer that came late",
     "probe": "by the tool's probe",
     "owner_lost": "since its process ended before anything was sent",
-    "rollback": "by the rollback of its run",
+    BY_ROLLBACK: "by the rollback of its run",
     "rewind": "when its run was rewound",
 }
 ELSEWHERE = ("", "undo_unknown", "undo_awaiting_approval")
@@ -51,6 +53,8 @@ _NOT_UNDONE = {
     "undo_rejected": "its compensation was not tried so far",
     "undo_paused": "the tool that undoes it is paused; it is undone once the tool is resumed",
     "undo_in_progress": "another process is at its compensation",
+    "undo_unknown": "it is not known whether its compensation was done",
+    "undo_awaiting_approval": "its compensation waits for a person's leave",
 }
 _PERSON = "person:"
 _CLOSED = {
@@ -140,6 +144,11 @@ def _leave_words(call: Call) -> str:
     return f"{call.leave.why}{several}"
 
 
+def _in_brief(call: Call) -> str:
+    """What was not tried says why; what the other side said may be long."""
+    return not_undone(call) if call.reason == "undo_rejected" else not_undone(replace(call, note=""))
+
+
 def not_undone(call: Call) -> str:
     """Return in words why a step of a run that was rolled back is not undone."""
     text = _NOT_UNDONE.get(call.reason, call.reason.replace("_", " "))
@@ -163,7 +172,7 @@ def brief(call: Call, now: Moment) -> str:
         case "by_hand":
             return f"left to a person{_wanted(call)}"
         case "undo":
-            return f"not undone: {call.reason.removeprefix('undo_').replace('_', ' ')}"
+            return f"not undone: {_in_brief(call)}"
         case None:
             return ""
 

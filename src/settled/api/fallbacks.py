@@ -18,9 +18,10 @@ from settled.api.giving_way import (
     last_words,
     parts_of,
 )
-from settled.api.going_on import go_on
+from settled.api.going_on import go_on, told_again
 from settled.core.answer import from_record
 from settled.core.chain import Came, Instead, Overtaken, go_down, may_give_way
+from settled.core.parts import split_of
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from settled.api.making import Prepared
     from settled.api.result import Result
     from settled.api.tool import Tool
+    from settled.core.answer import Answer
 
     Steps = Generator[Any, Any, Result[Any]]
     """Yields a transition to perform or a bound call to make; is sent what came of it."""
@@ -43,6 +45,8 @@ def follow(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps:
     """Go on with what a batch has left, or go down the chain of what is done instead."""
     if prepared.bound.tool.checked.batch is not None and primary.status == "partial":
         primary = yield from go_on(guard, prepared, primary)
+    elif prepared.bound.tool.checked.batch is not None and primary.replayed:
+        primary = yield from told_again(guard, prepared.bound.tool, primary)
     if prepared.bound.tool.drafted:
         from settled.api.drafting import afterwards  # noqa: PLC0415 - each needs the other
 
@@ -145,6 +149,28 @@ async def ainstead(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Re
     """Do what follows a call, from async code."""
     result: Result[Any] = await adrive(guard, follow(guard, prepared, primary))
     return result
+
+
+def recalled(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> Result[Any]:
+    """Return the result of a call that is answered from memory, from plain code."""
+    result = making.to_result(guard, tool, answer)
+    if not _by_item(tool, answer):
+        return result
+    told: Result[Any] = drive(guard, told_again(guard, tool, result))
+    return told
+
+
+async def arecalled(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> Result[Any]:
+    """Like ``recalled``, from async code."""
+    result = making.to_result(guard, tool, answer)
+    if not _by_item(tool, answer):
+        return result
+    told: Result[Any] = await adrive(guard, told_again(guard, tool, result))
+    return told
+
+
+def _by_item(tool: Tool[Any, Any], answer: Answer) -> bool:
+    return tool.checked.batch is not None and answer.call is not None and split_of(answer.call) is not None
 
 
 def drive(guard: Guard, steps: Generator[Any, Any, Any]) -> Any:

@@ -124,6 +124,12 @@ def _told(guard: Guard, prepared: Prepared, batch: Batch, result: Result[Any], *
     return with_items(guard, tool, call, items, told)
 
 
+def told_again(guard: Guard, tool: Tool[Any, Any], result: Result[Any]) -> Steps:
+    """Say of a call that had come to its end before what became of each item, as was said then."""
+    call, items, _ = yield LookAtItems(result.operation_id)
+    return with_items(guard, tool, call, items, result) if items else result
+
+
 def with_items(
     guard: Guard, tool: Tool[Any, Any], call: Call, items: Sequence[ItemNow], result: Result[Any]
 ) -> Result[Any]:

@@ -41,7 +41,7 @@ from settled.drivers.sharing import Sharing
 from settled.errors import DeclarationError, JournalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from settled.core.ask import Ask
     from settled.core.threshold import BreakerPolicy
@@ -152,7 +152,7 @@ class Guard(Declaring, Operating):
             return self.floor.home.run(self.amake(bound))
         run = current_run.get()
         if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
-            return making.to_result(self, bound.tool, known)
+            return fallbacks.recalled(self, bound.tool, known)
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
@@ -192,7 +192,7 @@ class Guard(Declaring, Operating):
         """Make a bound call from async code."""
         run = current_run.get()
         if run is not None and run.recollection and (known := await recalling.aknown(self, run, bound)):
-            return making.to_result(self, bound.tool, known)
+            return await fallbacks.arecalled(self, bound.tool, known)
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return prepared
@@ -265,8 +265,9 @@ class Guard(Declaring, Operating):
             answered: steps (as given to ``dispatch``) whose answers the history that the model sees holds.
             within: seconds for the whole run; no attempt starts that cannot end in time.
             retries: retries of all calls of the run, over all its entries.
-            tokens: model tokens of this entry: a retry that would overrun the window is not made (``token_window``);
-                the tool's fallback is called instead. First attempts count, and are always made.
+            tokens: model tokens that the run may send, over all its entries and by all agents that join it: a retry
+                that would overrun the window is not made (``token_window``); the tool's fallback is called instead.
+                First attempts count, and are always made. See ``docs/how-to/fall-back.md`` for what counts when.
             breaker: a breaker over all tools that this entry calls; none by default.
             on_error: ``"compensate"``: an exception, a cancellation or a time-out that leaves the run undoes what it
                 did, last first. Each tool with effects must then say how it is undone.
@@ -302,6 +303,7 @@ class Guard(Declaring, Operating):
         answered: Iterable[str] = (),
         wait: float = 5.0,
         take_over: bool = False,
+        count: Callable[[str, Mapping[str, object]], int] | None = None,
     ) -> Joined:
         """Return another agent's run, to be entered with ``with`` or ``async with``: its calls are that run's.
 
@@ -311,10 +313,11 @@ class Guard(Declaring, Operating):
             answered: steps (as given to ``dispatch``) whose answers the history that the model sees holds.
             wait: seconds to wait for another process that works in the lane; then ``RunInProgress`` is raised.
             take_over: enter at once, and bar the other process from beginning anything more.
+            count: as of ``TokenWindow``, where the run has one: what this agent sends counts by it, and else not.
 
         Raises ``TokenRefused``; entering raises it, too, and ``RunUndone`` for a run that was rolled back.
         """
-        return Joined(self, grant_of(self, token, lane), answered=answered, wait=wait, take_over=take_over)
+        return Joined(self, grant_of(self, token, lane), answered=answered, wait=wait, take_over=take_over, count=count)
 
     def pools_of(self, tool: Tool[Any, Any]) -> Pools:
         """Return the retry pools of this process that a call of ``tool`` draws on."""

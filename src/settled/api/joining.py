@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from settled import host
 from settled.api.entering import PAUSES, Saga
 from settled.api.run import Run
-from settled.core.budget import RetryBudget
+from settled.core.budget import RetryBudget, TokenWindow
 from settled.core.grants import LANE, Grant, Unreadable, keys_of, read, sign
 from settled.core.joins import JoinRun, LanesAtWork, LeaveJoined
 from settled.core.lanes import lane_id, lane_of
@@ -18,7 +18,7 @@ from settled.errors import DeclarationError, TokenRefused
 from settled.tokens import RunToken
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
 
     from settled.api.guard import Guard
     from settled.core.entry import Entry
@@ -69,6 +69,7 @@ def token_for(run: Run, lane: str, tools: Iterable[Any] | None, within: float | 
         tools=_names(run, tools),
         on_error=run.on_error,
         retries=_budget(run),
+        tokens=None if run.tokens is None else run.tokens.limit,
     )
     try:
         return RunToken(sign(grant, guard.token_keys[0]))
@@ -122,7 +123,16 @@ class Joined(Run):
     what becomes of the run is its host's to say. ``state`` is the lane's own.
     """
 
-    def __init__(self, guard: Guard, grant: Grant, *, answered: Iterable[str], wait: float, take_over: bool) -> None:
+    def __init__(
+        self,
+        guard: Guard,
+        grant: Grant,
+        *,
+        answered: Iterable[str],
+        wait: float,
+        take_over: bool,
+        count: Callable[[str, Mapping[str, object]], int] | None = None,
+    ) -> None:
         tools = None if grant.tools is None else frozenset(grant.tools) & guard.tools.keys()
         super().__init__(
             guard,
@@ -132,6 +142,7 @@ class Joined(Run):
             within=grant.within,
             retries=None if grant.retries is None else RetryBudget(**_named(grant.retries)),
             saga=Saga(grant.on_error, tools, wait, take_over=take_over),
+            tokens=None if grant.tokens is None else TokenWindow(grant.tokens, count=count),
         )
         self.grant, self.lane, self.only, self.undoes = grant, grant.lane, grant.tools, False
 

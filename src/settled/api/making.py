@@ -89,7 +89,7 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
     if bound.options.part is not None:
         life.again = bound.options.part.again
     if place.run is not None:
-        life.state = place.run.state
+        life.state, life.share = place.run.state, binding.share
     return Prepared(bound, life, binding, arguments.given)
 
 

@@ -23,6 +23,7 @@ from settled.core.entry import Entry
 from settled.core.invalid import InvalidStreak
 from settled.core.joins import LookAtLanes
 from settled.core.lanes import MARK, lane_of
+from settled.core.metering import LookAtTokens, Meter
 from settled.core.runs import EnterRun, Held, LeaveRun, ReadState, SaveState, scope_of_run
 from settled.core.values import replace
 from settled.current import CurrentCall, current
@@ -88,7 +89,9 @@ class Run:
         self.memory = Entry()
         self.deadline: float | None = None
         self.charge = Charge(run_id, retries) if retries is not None else None
-        self.window = None if tokens is None else tokens.anew()
+        self.tokens = tokens
+        self.meter: Meter | None = None
+        """What is left of the token window, from when it is entered."""
         self.breaker = None if breaker is None else Breaker(f"{OF_A_RUN}{run_id}", breaker)
         self.streak = InvalidStreak()
         self.state = State(guard.vault)
@@ -131,9 +134,9 @@ class Run:
         """Let the run's own bounds hold for a call. Raises ``DeclarationError`` if its tokens cannot be counted."""
         if self.breaker is not None:
             binding.breakers = (*binding.breakers, self.breaker)
-        if self.window is not None:
+        if self.meter is not None:
             try:
-                binding.window, binding.tokens = self.window, self.window.tokens_of(tool, arguments)
+                binding.share = self.meter.share(self.meter.window.tokens_of(tool, arguments))
             except Exception as error:
                 raise DeclarationError(f"TokenWindow(count=…) failed for {tool}: {type(error).__name__}") from error
 
@@ -186,13 +189,25 @@ class Run:
         self.recollection = Recollection() if memory.earlier and not self.lane else None  # lanes ask the journal
         self.state = State(self.guard.vault, saved)
         self._token = current_run.set(self)
-        self.guard.runs_here.add(self.guard.tenant, self.record_id, self._claim)
+        self.guard.runs_here.add(self.guard.tenant, self.record_id, self._claim, self.meter)
         return self
 
     def _base(self) -> ReadState:
         """What the state is at the beginning of this turn."""
         first = next(iter(self.memory.earlier), self.memory.no)
         return ReadState(self.record_id, self.guard.tenant, first)
+
+    def _metered(self) -> LookAtTokens | None:
+        """Begin to count tokens; return what tells how many were sent before."""
+        if self.tokens is None:
+            return None
+        look = LookAtTokens(self.run_id, self.guard.tenant, self.record_id)
+        self.meter = Meter(self.tokens, look)
+        self.meter.shared = bool(self.lane)
+        return look
+
+    def _unkept_tokens(self) -> int:
+        return 0 if self.meter is None else self.meter.unkept()
 
     def enter_here(self) -> Self:
         """Enter without holding the run, and without becoming what the calling code works on.
@@ -225,6 +240,9 @@ class Run:
         entering = self._enter()
         try:
             self.memory = entering.enter()
+            look = self._metered()
+            if look is not None and self.meter is not None:
+                self.meter.resume(self.guard.journal.perform(look))
             return self._entered(self.memory, self.guard.journal.perform(self._base()) if self.turn is not None else {})
         except BaseException:
             self._entering.release()
@@ -234,7 +252,9 @@ class Run:
         entering = self._enter()
         try:
             self.memory = await entering.aenter()
-            journal = self.guard.journal
+            journal, look = self.guard.journal, self._metered()
+            if look is not None and self.meter is not None:
+                self.meter.resume(await journal.aperform(look))
             return self._entered(self.memory, await journal.aperform(self._base()) if self.turn is not None else {})
         except BaseException:
             self._entering.release()
@@ -324,7 +344,8 @@ class Run:
     def _leaving(self, error: BaseException | None) -> LeaveRun:
         state = RunState.COMPLETED if error is None else RunState.KEPT
         reason = "" if error is None else reason_of(error, self._spellings())
-        return LeaveRun(self.record_id, self.guard.tenant, self.entry, state, reason, self.state.changes())
+        changes, tokens = self.state.changes(), self._unkept_tokens()
+        return LeaveRun(self.record_id, self.guard.tenant, self.entry, state, reason, changes, tokens)
 
     def _spellings(self) -> list[str]:
         return secrets.spellings(tuple(self.hidden))  # a copy: calls that run on may add to it
@@ -351,10 +372,12 @@ class Run:
 
     def save(self) -> bool:
         """Save what has changed of the state now, apart from any call; return whether this entry is still at work."""
-        changes = self.state.changes()
-        kept = self.guard.journal.perform(SaveState(self.record_id, self.guard.tenant, self.entry, changes))
+        changes, tokens = self.state.changes(), self._unkept_tokens()
+        kept = self.guard.journal.perform(SaveState(self.record_id, self.guard.tenant, self.entry, changes, tokens))
         if kept:
             self.state.kept(changes)
+        if kept and self.meter is not None:
+            self.meter.kept(tokens)
         return kept
 
     def token(self, *, lane: str, tools: Iterable[Any] | None = None, within: float | None = None) -> RunToken:
@@ -373,6 +396,8 @@ class Run:
             raise DeclarationError(f"run {self.run_id!r} is not entered: write with guard.run(…) as run")
         token: RunToken = joining().token_for(self, lane, tools, within)
         self._shared = True
+        if self.meter is not None:
+            self.meter.shared = True
         return token
 
     def lanes(self) -> dict[str, str]:

@@ -12,7 +12,7 @@ from settled.core.books import Change
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from settled.api.vault import Vault
 
@@ -80,7 +80,7 @@ class State(MutableMapping[str, Any]):
             self._serial += bool(changed)
             return tuple(Change(name, self._locked(data), self._serial) for name, data in changed)
 
-    def kept(self, changes: tuple[Change, ...]) -> None:
+    def kept(self, changes: Sequence[Change]) -> None:
         """These changes are on record."""
         with self._lock:
             for change in changes:

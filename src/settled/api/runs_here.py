@@ -8,24 +8,25 @@ from typing import TYPE_CHECKING
 from settled.core.runs import RenewRuns
 
 if TYPE_CHECKING:
+    from settled.core.metering import Meter
     from settled.drivers.floor import Floor
 
 
 class RunsHere:
-    """Claim -> tenant and run id. A chore of the keeper's renews them every third of the lease."""
+    """Claim -> tenant, run id, what counts its tokens. A chore of the keeper's renews them every third of the lease."""
 
     def __init__(self, floor: Floor) -> None:
         self._floor = floor
-        self._held: dict[str, tuple[str, str]] = {}
+        self._held: dict[str, tuple[str, str, Meter | None]] = {}
         self._renewed = 0.0
         self.turn = 0
         """Of the runs that are undone in part, which is looked at next."""
 
-    def add(self, tenant: str, run_id: str, claim: str) -> None:
+    def add(self, tenant: str, run_id: str, claim: str, meter: Meter | None = None) -> None:
         """An entry or a rollback begins."""
         if not self._held:
             self._renewed = time.monotonic()
-        self._held[claim] = (tenant, run_id)
+        self._held[claim] = (tenant, run_id, meter)
         self._floor.keeper.start()
 
     def drop(self, claim: str) -> None:
@@ -42,6 +43,8 @@ class RunsHere:
         if not self._held or now - self._renewed < self._floor.lease / 3:
             return
         self._renewed = now
-        held = [(tenant, run_id, claim) for claim, (tenant, run_id) in list(self._held.items())]
-        for lost in self._floor.journal.perform(RenewRuns(held, self._floor.lease)):
+        working = list(self._held.items())
+        held = [(tenant, run_id, claim) for claim, (tenant, run_id, _) in working]
+        tokens = {claim: meter.unkept() for claim, (_, _, meter) in working if meter is not None}
+        for lost in self._floor.journal.perform(RenewRuns(held, self._floor.lease, tokens)):
             self.drop(lost)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from settled import host
-from settled.api import making
+from settled.api import making, remains
 from settled.api.bound import BoundCall, CallOptions
 from settled.api.queue import Listening
 from settled.api.undoing import NotFilled, arguments_for
@@ -19,7 +19,7 @@ from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, 
 from settled.core.notes import PAUSED
 from settled.core.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback, worth_another
 from settled.core.runs import UNDONE, Held
-from settled.core.saga import LookThrough
+from settled.core.saga import LookThrough, Rolling
 from settled.core.settle import settle
 from settled.core.values import replace as changed
 from settled.drivers import aio, sync
@@ -187,7 +187,7 @@ def _perform(guard: Guard, command: Any) -> Any:
     floor = guard.floor
     match command:
         case Transact(transition):
-            return Reply(guard.journal.perform(transition), floor.now())
+            return Reply(_told(guard, guard.journal.perform(transition)), floor.now())
         case SettleStep(call, seconds):
             found = _settling(guard, call)
             if found is not None:
@@ -208,7 +208,7 @@ async def _aperform(guard: Guard, command: Any) -> Any:
     floor = guard.floor
     match command:
         case Transact(transition):
-            return Reply(await guard.journal.aperform(transition), floor.now())
+            return Reply(_told(guard, await guard.journal.aperform(transition)), floor.now())
         case SettleStep(call, seconds):
             found = _settling(guard, call)
             if found is not None:
@@ -224,6 +224,13 @@ async def _aperform(guard: Guard, command: Any) -> Any:
             return Woke(floor.now())
         case _:
             return await asyncio.to_thread(_perform, guard, command)
+
+
+def _told(guard: Guard, reply: Any) -> Any:
+    """Wake those here who wait for leave that nobody gives any more."""
+    for operation_id in reply.closed if isinstance(reply, Rolling) else ():
+        guard.floor.presence.wake(operation_id)
+    return reply
 
 
 _NOBODY: Any = None
@@ -266,17 +273,19 @@ def _came_to(guard: Guard, result: Result[Any]) -> Compensated:
 def try_roll_back(guard: Guard, order: Order, error: BaseException | None) -> RunRecord | Held | None:
     """Roll back because of an error, which stays the one to be raised whatever comes of it."""
     try:
-        return roll_back(guard, order)
+        rolled = roll_back(guard, order)
     except (JournalError, DeclarationError) as trouble:
         _note(error, order, trouble)
         if error is None:
             raise
         return None
+    remains.tell(guard, error, rolled)
+    return rolled
 
 
 async def atry_roll_back(guard: Guard, order: Order, error: BaseException | None) -> RunRecord | Held | None:
     """Like ``try_roll_back``; a cancellation meanwhile waits until it is through."""
-    task = asyncio.ensure_future(aroll_back(guard, order))
+    task = asyncio.ensure_future(_arolled_back(guard, order, error))
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -295,6 +304,12 @@ async def atry_roll_back(guard: Guard, order: Order, error: BaseException | None
     if cancelled is not None and not isinstance(error, asyncio.CancelledError):
         raise cancelled
     return None if trouble is not None else task.result()
+
+
+async def _arolled_back(guard: Guard, order: Order, error: BaseException | None) -> RunRecord | Held | None:
+    rolled = await aroll_back(guard, order)
+    await remains.atell(guard, error, rolled)
+    return rolled
 
 
 def _note(error: BaseException | None, order: Order, trouble: BaseException) -> None:

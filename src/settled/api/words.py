@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core.by_hand import BY_HAND
+from settled.core.closing import BY_ROLLBACK
 from settled.core.match import HARMLESS
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def message(answer: Answer) -> str:
     """Return what the answer means; for a failure with what the other side said, for a refusal with its reason."""
     text = _REJECTED.get(answer.reason, "") if answer.status == "rejected" else ""
     text = text or (_BY_HAND if _is_left(answer) else "") or _MESSAGES[answer.status]
+    if answer.status == "refused" and answer.call is not None and answer.call.decided == BY_ROLLBACK:
+        text = "not done, and it never is"
     if answer.status == "unknown":
         harmless = answer.call is not None and answer.call.terms.effect in HARMLESS
         text += "does no harm, and may settle it" if harmless else "only looks it up"

@@ -26,9 +26,10 @@ MEANING = {
     Exit.ATTENTION: "done, and something wants attention: a check found problems, a call is still unknown, "
     "a verdict of many could not be taken, a ledger has found something, a receiver took no alert, or with --fail the "
     "queue is not empty",
-    Exit.USAGE: "the command line is wrong: an unknown option, a missing or unfit value",
+    Exit.USAGE: "the command line is wrong: an unknown option, a missing or unfit value, a filter by a tool or a "
+    "tenant that nothing on record has",
     Exit.JOURNAL: "the journal cannot be used: missing, damaged, locked, of another release",
-    Exit.NOT_FOUND: "no call, key, finding, tool or breaker has the name that was given",
+    Exit.NOT_FOUND: "no call, key, run, finding, tool or breaker has the name that was given",
     Exit.REFUSED: "refused: a verdict that cannot be taken, a tool without a probe, no confirmation",
     Exit.LOADING: "the app (--app) or an optional part of settled cannot be loaded",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",

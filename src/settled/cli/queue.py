@@ -10,10 +10,12 @@ import typer
 
 from settled.api import explain, facts, findings
 from settled.api.deciding import decide
+from settled.api.deciding_many import Filter
 from settled.api.findings import open_findings
-from settled.api.queue import aprobe, claims, look_at, look_away, run_of, under_way, waiting
+from settled.api.queue import aprobe, claims, look_at, look_away, run_of, under_way
 from settled.cli import output, show, verdicts
 from settled.cli.exits import Exit, refusals
+from settled.cli.filters import ListedFilter, RunFilter, ToolFilter, chosen, kinds_of
 from settled.cli.options import AppOption, ByOption, FailOption, JournalOption, JsonOption, Operation
 from settled.cli.resolving import resolve
 from settled.cli.target import Given, Target, opened
@@ -42,6 +44,9 @@ _SAID = {
 @queue.command("list")
 def list_queue(
     *,
+    tool: ToolFilter = None,
+    state: ListedFilter = None,
+    run: RunFilter = None,
     limit: Annotated[int, typer.Option(min=1, help="Show at most so many; all are counted.")] = 100,
     fail: FailOption = False,
     journal: JournalOption = None,
@@ -53,19 +58,24 @@ def list_queue(
     Calls of unknown outcome, calls whose process was lost (orphans), calls whose record is disputed, steps of a run
     that could not be undone, calls that need a person's leave or are left to a person, and what a comparison with a
     tool's ledger has found. A tool without a declared effect is marked with a star.
+
+    With filters (--tool, --state, --run) what fits all of them is listed and counted; what a ledger has found belongs
+    to no run and has no such state. A filter that names a tool or a run that nothing on record has is an error.
     """
+    meant = Filter(tool, kinds_of(state), run=run)
     with opened(Given(journal, app)) as target:
-        found, now = waiting(target.journal), target.journal.now()
+        noted = [finding for finding in open_findings(target.journal) if meant.finds(finding)]
+        found, now = meant.chosen(target.journal) if noted else chosen(target, meant), target.journal.now()
         looking, apart = claims(target.journal), under_way(target.journal)
         runs = [run_of(target.journal, call) for call in found[:limit]]
         rows = [
             facts.of_call(call, now) | {"run": run} | facts.of_claim(looking.get(call.operation_id))
             for call, run in zip(found, runs, strict=False)
         ]
-        noted = open_findings(target.journal)
         document = {"total": len(found) + len(noted), "calls": rows, "under_way": asdict(apart)}
         document |= {"findings": [facts.of_finding(finding) for finding in noted]}
-        output.emit(as_json, document, lambda: _show_list(target, Waiting(found, runs, noted, looking), limit))
+        queued = Waiting(found, runs, noted, looking, filtered=meant != Filter())
+        output.emit(as_json, document, lambda: _show_list(target, queued, limit))
         show.tell_under_way(target, apart, as_json=as_json)
     if fail and (found or noted):
         raise typer.Exit(Exit.ATTENTION)
@@ -80,12 +90,13 @@ class Waiting:
     """Of those calls that are shown."""
     noted: list[Finding]
     looking: dict[str, dict[str, Any]]
+    filtered: bool
 
 
 def _show_list(target: Target, queue: Waiting, limit: int) -> None:
     now, calls, noted = target.journal.now(), queue.calls, queue.noted
     if not calls and not noted:
-        output.tell("nothing waits for a person")
+        output.tell("nothing that is meant by this waits" if queue.filtered else "nothing waits for a person")
         return
     rows = [(*_row(call, now, queue.looking), run or "-") for call, run in zip(calls, queue.runs, strict=False)]
     rows += [(*_row_of(finding, now), "-") for finding in noted[: limit - len(rows)]]

@@ -11,6 +11,7 @@ from settled.api.deciding_many import Decided, Filter, Ruling, decide_all
 from settled.cli import output, verdicts
 from settled.cli.confirming import confirm
 from settled.cli.exits import Exit, Problem, refusals
+from settled.cli.filters import RunFilter, StateFilter, TenantFilter, ToolFilter, chosen, kinds_of
 from settled.cli.options import AppOption, ByOption, JournalOption, JsonOption, YesOption
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import plural, seconds_of
@@ -31,16 +32,6 @@ class ThenName(StrEnum):
 
     RERUN = "rerun"
     FAIL = "fail"
-
-
-class WaitingName(StrEnum):
-    """Why a call waits, as ``queue list`` shows it."""
-
-    UNKNOWN = "unknown"
-    ORPHAN = "orphan"
-    DISPUTED = "disputed"
-    UNDO = "undo"
-    BY_HAND = "by_hand"
 
 
 _WORDS = "[OP] VERDICT"
@@ -66,16 +57,14 @@ def resolve(
     force: Annotated[
         bool, typer.Option("--force", help="With did-not-happen: on your word, although it could still take effect.")
     ] = False,
-    tool: Annotated[str | None, typer.Option(metavar="NAME", help="All calls of this tool.")] = None,
-    state: Annotated[
-        list[WaitingName] | None, typer.Option(help="All calls that wait for this; may be given more than once.")
-    ] = None,
+    tool: ToolFilter = None,
+    state: StateFilter = None,
     older_than: Annotated[
         float | None,
         typer.Option(parser=seconds_of, metavar="TIME", help="All calls made so long ago: 90, 30m, 2h, 3d."),
     ] = None,
-    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="All calls of this tenant.")] = None,
-    run: Annotated[str | None, typer.Option(metavar="ID", help="All calls of this run.")] = None,
+    tenant: TenantFilter = None,
+    run: RunFilter = None,
     limit: Annotated[int | None, typer.Option(min=1, help="With a filter: no more than so many, the oldest.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of the call.")] = False,
     yes: YesOption = False,
@@ -91,10 +80,10 @@ def resolve(
     tool's declared type, and is needed where the journal is encrypted.
 
     With a filter (--tool, --state, --older-than, --tenant, --run; all that are given must fit) each call is decided by
-    itself, and each result is told; exit code 1 if a verdict could not be taken.
+    itself, and each result is told; exit code 1 if a verdict could not be taken. A filter that names a tool, a tenant
+    or a run that nothing on record has is an error.
     """
-    kinds: tuple[Any, ...] | None = tuple(each.value for each in state) if state else None
-    meant = Filter(tool, kinds, older_than, tenant, run, limit)
+    meant = Filter(tool, kinds_of(state), older_than, tenant, run, limit)
     op, verdict = _read(words, filtered=meant != Filter(limit=limit))
     verdicts.check_options(verdict.value, reason=reason, result=result, then=then, force=force)
     kind: Any = verdict.value.replace("-", "_")
@@ -144,7 +133,7 @@ def _finding(target: Target, finding_id: str, ruling: Ruling, *, dry_run: bool, 
 
 
 def _many(target: Target, meant: Filter, ruling: Ruling, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    calls = meant.chosen(target.journal)
+    calls = chosen(target, meant)
     if calls and not dry_run:
         confirm(f"this decides on {plural(len(calls), 'call')} at once ({ruling.verdict.replace('_', ' ')})", yes=yes)
     now = target.journal.now()

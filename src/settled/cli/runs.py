@@ -1,6 +1,7 @@
 """``settled runs``: the tasks of agents, what they did, and what became of it."""
 
 import getpass
+import shlex
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from settled.core.books import RunRecord, RunState
 from settled.core.call import Call
 from settled.core.joins import LookAtLanes
 from settled.core.lanes import lane_of
-from settled.core.runs import Held
+from settled.core.runs import BARRED, Held
 from settled.errors import DeclarationError
 
 runs = typer.Typer(name="runs", help="Runs: tasks of agents, as a whole.", no_args_is_help=True, rich_markup_mode=None)
@@ -148,12 +149,13 @@ def _show_story(target: Target, lines: list[story.Line], left: list[Call], comma
 def _next(target: Target, run: RunRecord, left: list[Call]) -> list[str]:
     options, app = target.given.options(), "" if target.given.app else " --app MODULE:GUARD"
     if run.state in (RunState.ROLLING_BACK, RunState.PARTLY_COMPENSATED):
-        resume, look = f"settled runs resume {run.run_id}{app}{options}", f"settled queue list{options}"
+        name = shlex.quote(run.run_id)
+        resume, look = f"settled runs resume {name}{app}{options}", f"settled queue list --run {name}{options}"
         decided = run.state is RunState.PARTLY_COMPENSATED and not left
         return [] if decided else [resume, look]
     if run.state is RunState.COMPENSATED:
         return []
-    return [f"settled runs compensate {run.run_id} --reason '...'{app}{options}"]
+    return [f"settled runs compensate {shlex.quote(run.run_id)} --reason '...'{app}{options}"]
 
 
 def _run(target: Target, name: str, tenant: str | None) -> RunRecord:
@@ -169,7 +171,10 @@ def _run(target: Target, name: str, tenant: str | None) -> RunRecord:
 def compensate_run(
     run: RunName,
     *,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why. It goes on record.")],
+    reason: Annotated[
+        str,
+        typer.Option(metavar="TEXT", help="Why. It goes on record, unless the run is being undone already."),
+    ],
     wait: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for what is in flight, and for proof.")
     ] = 30.0,
@@ -186,6 +191,8 @@ def compensate_run(
         record = _run(target, run, None)
         if record.state is not RunState.COMPENSATED:
             confirm(f"what run {record.run_id!r} did is undone, and none of its calls is made any more", yes=yes)
+        if record.state in BARRED and record.reason:
+            output.tell(f"it is {record.state} already ({record.reason}), and that stays the reason on record")
         ended = _roll_back(target, record, reason, wait)
         _report(target, [ended], as_json=as_json)
 

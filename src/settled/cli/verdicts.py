@@ -12,7 +12,7 @@ from settled.cli.target import Target
 from settled.core.by_hand import BY_HAND
 from settled.core.call import Call
 from settled.core.model import Moment
-from settled.core.runs import BARRED, run_of
+from settled.core.runs import run_of
 from settled.core.settling import Verdict
 from settled.core.states import State
 
@@ -112,11 +112,8 @@ def commands(target: Target, call: Call) -> list[dict[str, str]]:
         found.append(("ask the tool's own system", f"settled queue probe {call.operation_id}{app}"))
     run = run_of(call.scope)
     if explain.waiting(call, now) == "approval":
-        undone = _is_undone(target, call, run)
-        if not undone:
-            found.append(("give leave, for this call as it stands, once", f"settled queue approve {call.operation_id}"))
-        means = "its run was undone, so it is never made: take it off the queue" if undone else "it is never made"
-        found.append((means, f"settled queue refuse {call.operation_id} --reason '...'"))
+        found.append(("give leave, for this call as it stands, once", f"settled queue approve {call.operation_id}"))
+        found.append(("it is never made", f"settled queue refuse {call.operation_id} --reason '...'"))
     if explain.waiting(call, now) == "by_hand":
         found.append(("it is not done, and is not to be", f"settled queue refuse {call.operation_id} --reason '...'"))
     if explain.waiting(call, now):
@@ -132,11 +129,6 @@ def commands(target: Target, call: Call) -> list[dict[str, str]]:
             words = f"settled queue resolve {call.operation_id} {name}{more}{forced} --reason '...'"
             found.append((f"{choice.meaning}{meaning}", words))
     return [{"meaning": meaning, "command": f"{words}{options}"} for meaning, words in found]
-
-
-def _is_undone(target: Target, call: Call, run: str | None) -> bool:
-    record = None if run is None else target.journal.run(call.tenant, run)
-    return record is not None and record.state in BARRED
 
 
 _WAYS = {

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
+from settled.core.model import Owner
 from settled.core.notes import ALARM, DELIVERY, SENDING, noted, put
 
 if TYPE_CHECKING:
@@ -24,14 +26,25 @@ class TakeDelivery(Struct, frozen=True):
     """Names the process."""
     seconds: float
     """For which nobody else delivers; 0: anybody may."""
+    owner: Owner | None = None
+    """The process, so that others can see whether it lives."""
+    dead: str = ""
+    """The nonce of a process that was seen dead: its time need not be waited out."""
 
     def apply(self, books: Books, now: Moment) -> bool:
         """Return whether it is ours."""
         facts = noted(books, SENDING, "alerts")
-        if facts and facts["nonce"] != self.nonce and now.wall < facts["until"]:
+        if facts and facts["nonce"] not in (self.nonce, self.dead) and now.wall < facts["until"]:
             return False
-        put(books, SENDING, "alerts", {"nonce": self.nonce, "until": now.wall + self.seconds})
+        owner = None if self.owner is None else asdict(self.owner)
+        put(books, SENDING, "alerts", {"nonce": self.nonce, "until": now.wall + self.seconds, "owner": owner})
         return True
+
+
+def deliverer(facts: dict[str, Any]) -> tuple[str, Owner] | None:
+    """Return nonce and process of who delivers by this note; ``None``: nobody, or an older release that names none."""
+    owner = facts.get("owner")
+    return (facts["nonce"], Owner(**owner)) if owner else None
 
 
 class Tried(Struct, frozen=True):
@@ -63,4 +76,4 @@ class Raise(Struct, frozen=True):
             put(books, DELIVERY, self.delivery, None)
 
 
-__all__ = ["Raise", "TakeDelivery", "Tried"]
+__all__ = ["Raise", "TakeDelivery", "Tried", "deliverer"]

@@ -80,6 +80,8 @@ class RunRecord(Struct, frozen=True):
     begun: float = 0.0
     """When it was entered first, seconds since the epoch."""
     changed: float = 0.0
+    tokens: int = 0
+    """Model tokens sent, over all entries, where they are counted (see ``core/metering.py``)."""
 
 
 class Books(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core.call import Call, evolve
+from settled.core.closing import BY_ROLLBACK, WHY
 from settled.core.states import Event, State
 from settled.core.values import replace
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 BY_HAND = "by_hand"
 """Why a call waits; and why one that was done so is not undone by a program."""
-RUN_UNDONE = "its run was rolled back before anybody did it"
 SET_ASIDE = "its run was rewound before anybody did it"
 NO_END = 253_402_300_799.0
 """Seconds since 1970: the end of the year 9999."""
@@ -71,7 +71,7 @@ def done_too_late(books: Books, call: Call, by: str, reason: str, now: Moment) -
     return changed
 
 
-def close(books: Books, call: Call, now: Moment, why: str = RUN_UNDONE, by: str = "rollback") -> Call:
+def close(books: Books, call: Call, now: Moment, why: str = WHY, by: str = BY_ROLLBACK) -> Call:
     """Let nobody do it any more: its run is undone, or begins anew before it."""
     if call.state is not State.AWAITING_APPROVAL or not is_by_hand(call):
         return call

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from settled.core.charge import Charge
     from settled.core.match import Found
     from settled.core.model import Moment
+    from settled.core.runs import Checkpoint
 
 
 class Claim(Struct, frozen=True):
@@ -60,6 +61,8 @@ class Claim(Struct, frozen=True):
     """This asker was matched to this call before: ask about that one."""
     charge: Charge | None = None
     """What beginning it costs in its run: it goes on with what was tried before."""
+    checkpoint: Checkpoint | None = None
+    """What it sends, where that is counted."""
 
     def apply(self, books: Books, now: Moment) -> ClaimReply:
         """Decide and, where something begins, record it."""
@@ -70,12 +73,18 @@ class Claim(Struct, frozen=True):
         why = runs.barred(books, ask)
         if why:
             return Superseded(ask.run_id, why)
+        reply = self._decided(books, now)
+        if self.checkpoint is not None and isinstance(reply, Begun):
+            runs.keep_state(books, ask.tenant, self.checkpoint)
+        return reply
+
+    def _decided(self, books: Books, now: Moment) -> ClaimReply:
         pinned = books.by_id(self.pinned) if self.pinned else None
         if pinned is not None:
             return self._answer(books, Match(pinned), now)
-        found = find(books, ask, now)
+        found = find(books, self.ask, now)
         reply = self._new(books, now) if found is None else self._answer(books, found, now)
-        _remember(books, ask, reply)
+        _remember(books, self.ask, reply)
         return reply
 
     def _answer(self, books: Books, found: Found, now: Moment) -> ClaimReply:

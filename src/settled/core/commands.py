@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from settled.core.exchanges import Sight
     from settled.core.late import Evidence
     from settled.core.model import Moment, Owner
-    from settled.core.progress import Begin, Checkpoint
+    from settled.core.progress import Begin
+    from settled.core.runs import Checkpoint
 
 
 # --- commands -----------------------------------------------------------------------------
@@ -39,9 +40,11 @@ class Report(Struct, frozen=True):
 
 
 class Spend(Struct, frozen=True):
-    """Take one retry from the process's pool; answered with ``Granted``."""
+    """Take one retry from the process's pool, and what it sends from the run's window; answered with ``Granted``."""
 
     cost: float
+    elsewhere: int | None = None
+    """Tokens that others have sent in the same run, where that was looked up."""
 
 
 class Refund(Struct, frozen=True):

@@ -43,6 +43,8 @@ class Grant(Struct, frozen=True, forbid_unknown_fields=True):
     on_error: str = "keep"
     retries: tuple[int, dict[str, int] | None, float | None] | None = None
     """The run's budget (total, per tool, floor), which all its agents draw on."""
+    tokens: int | None = None
+    """The limit of the run's token window, which they share."""
 
 
 class Unreadable(ValueError):  # noqa: N818 - the name says what is wrong

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from settled.core.claim import Claim
     from settled.core.commands import Ended, Flow
     from settled.core.model import Moment
-    from settled.core.progress import Checkpoint
+    from settled.core.runs import Checkpoint
 
 
 LOOSE = Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "transaction_ended", uncertain=True)
@@ -150,8 +150,8 @@ class Jointly(Series):
             reply: Any = yield from self.transact(Unmade(first, NEVER_SENT, reason=NEVER_SENT.code))
             return Joined(reply, None, self.at)
         self.made += joined.ended is not None
-        if self.state is not None and checkpoint is not None and joined.ended and isinstance(joined.reply, Call):
-            self.state.kept(checkpoint.changes)
+        if joined.ended and isinstance(joined.reply, Call):
+            self._kept(checkpoint)
         return joined
 
     def _made(self, call: Call, ended: Ended | None) -> Flow[Answer]:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from settled.core import runs
 from settled.core.by_hand import is_by_hand
 from settled.core.call import Call, evolve
+from settled.core.closing import BY_ROLLBACK
 from settled.core.drafts import drop
 from settled.core.model import KeyKind, Leave, Terms
 from settled.core.settling import Refused
@@ -65,6 +66,9 @@ def _fresh(wanted: Leave, now: Moment) -> Leave:
     return replace(wanted, until=now.wall + wanted.within, by=(), given=False, used=False)
 
 
+_UNDONE = "its run was rolled back: nothing of it is done any more"
+
+
 class Decide(Struct, frozen=True):
     """A person gives or refuses leave, under an optimistic lock (``log_no``) if one is given."""
 
@@ -81,6 +85,8 @@ class Decide(Struct, frozen=True):
             return Refused("no call has this operation id")
         if not person(self.by):
             return Refused("a decision needs the name of who takes it", call)
+        if call.state is State.REFUSED and call.decided == BY_ROLLBACK:
+            return Refused(_UNDONE, call)
         if call.state is not State.AWAITING_APPROVAL or call.leave is None:
             return Refused(f"the call is {call.state}, and waits for nobody's leave", call)
         if self.log_no is not None and self.log_no != call.log_no:
@@ -92,7 +98,7 @@ class Decide(Struct, frozen=True):
         if now.wall >= call.leave.until:
             return Refused("nobody decided in time: it waits for its program to ask again", call)
         if runs.of_a_run_undone(books, call):
-            return Refused("its run was rolled back: nothing of it is done any more", call)
+            return Refused(_UNDONE, call)
         return self._agree(books, call, call.leave, now)
 
     def _agree(self, books: Books, call: Call, leave: Leave, now: Moment) -> Call | Refused:

@@ -90,6 +90,8 @@ class Life(Jointly):
         self._leave(None, heard=False)
 
     def _leave(self, state: State | None, *, heard: bool) -> None:
+        if self.share is not None:
+            self.share.forgo()
         if self.ask is not None and self.ask.entry is not None:
             self.ask.entry.leave(self.ask.operation_id, state, heard=heard)
 
@@ -99,13 +101,19 @@ class Life(Jointly):
             shut = yield from (self.shut() if self.again is None else self._goes_on(self.again))
             asked_at = self.at
             begin = replace(claim, begin=shut is None)
+            if self.share is not None and shut is None:
+                self.share.intend()
+                begin = replace(begin, checkpoint=self._to_send(ask))
             joins = shut is None and ask.terms.effect is Effect.TRANSACTIONAL
             reply = yield from (self.jointly(ask, begin) if joins else self._claim(begin))
             if isinstance(reply, Answer):
                 return reply
             if isinstance(reply, Begun):
+                self._kept(begin.checkpoint)
                 self.late = self.at - asked_at >= ask.lease
                 return (yield from self.series(ask, reply.call))
+            if self.share is not None:
+                self.share.forgo()
             if isinstance(reply, Stands | Busy | Doubtful):
                 self.like |= reply.like
             if shut is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from settled.core.ask import Ask
-    from settled.core.books import Books, Change
+    from settled.core.books import Books
     from settled.core.model import Moment
+    from settled.core.runs import Checkpoint
 
 EVENT_FOR = {
     State.UNKNOWN: Event.DOUBT,
@@ -51,6 +52,8 @@ class Begin(Struct, frozen=True):
     no: int
     ask: Ask
     charge: Charge | None = None
+    checkpoint: Checkpoint | None = None
+    """What it sends, where that is counted."""
 
     def apply(self, books: Books, now: Moment) -> Call | FencedOut | Superseded | BudgetSpent:
         """Record attempt ``no`` if the call is the caller's still, or may be, and the run's budget grants it."""
@@ -73,6 +76,8 @@ class Begin(Struct, frozen=True):
         event, epoch = (Event.CLAIM, call.epoch + 1) if anew else (Event.BEGIN, call.epoch)
         begun, row = evolve(call, event, now, **self._changes(call, epoch, now))
         books.put(begun, row)
+        if self.checkpoint is not None:
+            runs.keep_state(books, call.tenant, self.checkpoint)
         return begun
 
     def _begun(self, call: Call) -> bool:
@@ -85,14 +90,6 @@ class Begin(Struct, frozen=True):
         attempts = opened(call, ask.owner, epoch, now)
         claim = {"epoch": epoch, "claim": ask.operation_id, "owner": ask.owner, "lease": now.plus(ask.lease)}
         return claim | {"attempts": attempts}
-
-
-class Checkpoint(NamedTuple):
-    """What changed of a run's state, to be kept in the commit of a call's end."""
-
-    run_id: str
-    entry: int
-    changes: tuple[Change, ...]
 
 
 class End(Struct, frozen=True):
@@ -140,7 +137,7 @@ class End(Struct, frozen=True):
         if event is Event.FAIL:
             drop(books, changed, now)
         if self.checkpoint is not None:
-            runs.keep_state(books, call.tenant, *self.checkpoint)
+            runs.keep_state(books, call.tenant, self.checkpoint)
         return changed
 
     def _late(self) -> Evidence:

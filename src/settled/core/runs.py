@@ -5,7 +5,7 @@ One entry is at work at a time: it holds the run by a lease, as an owner holds a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
@@ -186,6 +186,16 @@ def _mark(books: Books, entry: Entry, scope: str, step: str) -> None:
         entry.tell(call)
 
 
+class Checkpoint(NamedTuple):
+    """What changed of a run, to be kept in the commit of a call's end; of an intent, only the tokens."""
+
+    run_id: str
+    entry: int
+    changes: Sequence[Change]
+    tokens: int = 0
+    """Model tokens sent in it over all entries, where they are counted; 0: the record says so already."""
+
+
 class LeaveRun(Struct, frozen=True):
     """End an entry: the run is completed, or kept as it is. A later entry's run is left alone."""
 
@@ -195,13 +205,18 @@ class LeaveRun(Struct, frozen=True):
     state: RunState
     reason: str = ""
     changes: Sequence[Change] = ()
+    tokens: int = 0
+    """Model tokens sent over all entries, where they are counted."""
 
     def apply(self, books: Books, now: Moment) -> RunRecord | None:
         """Return the record as it stands then."""
         run = books.run(self.tenant, self.run_id)
         if run is None or run.entry != self.entry or run.state is not RunState.ACTIVE:
             return run
-        left = replace(run, state=self.state, reason=self.reason, owner=None, lease=None, changed=now.wall)
+        tokens = max(run.tokens, self.tokens)
+        left = replace(
+            run, state=self.state, reason=self.reason, owner=None, lease=None, changed=now.wall, tokens=tokens
+        )
         books.put_run(left)
         if self.changes:
             books.put_run_state(left, self.changes)
@@ -214,6 +229,8 @@ class RenewRuns(Struct, frozen=True):
     held: Sequence[tuple[str, str, str]]
     """Tenant, run id, claim."""
     lease: float
+    tokens: Mapping[str, int] = {}
+    """By claim: model tokens sent, where they are counted, and the record does not say so yet."""
 
     def apply(self, books: Books, now: Moment) -> tuple[str, ...]:
         """Return the claims that are lost."""
@@ -225,7 +242,8 @@ class RenewRuns(Struct, frozen=True):
         run = books.run(tenant, run_id)
         if run is None or run.claim != claim or run.owner is None:
             return False
-        books.put_run(replace(run, lease=now.plus(self.lease)))
+        tokens = max(run.tokens, self.tokens.get(claim, 0))
+        books.put_run(replace(run, lease=now.plus(self.lease), tokens=tokens))
         return True
 
 
@@ -249,17 +267,22 @@ class SaveState(Struct, frozen=True):
     tenant: str
     entry: int
     changes: Sequence[Change]
+    tokens: int = 0
+    """Model tokens sent over all entries, where they are counted."""
 
     def apply(self, books: Books, now: Moment) -> bool:
         """Return whether it was kept: a later entry's state is not overwritten."""
         del now
-        return keep_state(books, self.tenant, self.run_id, self.entry, self.changes)
+        return keep_state(books, self.tenant, Checkpoint(self.run_id, self.entry, self.changes, self.tokens))
 
 
-def keep_state(books: Books, tenant: str, run_id: str, entry: int, changes: Sequence[Change]) -> bool:
-    """Keep what changed in an entry, unless a later one has begun."""
-    run = books.run(tenant, run_id)
-    if run is None or run.entry != entry:
+def keep_state(books: Books, tenant: str, checkpoint: Checkpoint) -> bool:
+    """Keep what changed in an entry, unless a later one has begun; tokens only grow: an older answer may come late."""
+    run = books.run(tenant, checkpoint.run_id)
+    if run is None or run.entry != checkpoint.entry:
         return False
-    books.put_run_state(run, changes)
+    if checkpoint.tokens > run.tokens:
+        run = replace(run, tokens=checkpoint.tokens)
+        books.put_run(run)
+    books.put_run_state(run, checkpoint.changes)
     return True

@@ -12,13 +12,13 @@ from msgspec import Struct
 
 from settled.core.answer import STATUS_OF
 from settled.core.books import RunRecord, RunState, Step
-from settled.core.by_hand import close
 from settled.core.call import Call, evolve
+from settled.core.closing import close_waiting
 from settled.core.drafts import UNCONFIRMED, scope_of_draft
 from settled.core.lanes import lane_of
 from settled.core.model import Effect, Part, Standing
 from settled.core.parts import split_of
-from settled.core.runs import UNDONE, Held, held, scope_of_run
+from settled.core.runs import BARRED, UNDONE, Held, held, scope_of_run
 from settled.core.states import UNSETTLED, Event, State
 from settled.core.values import replace
 
@@ -100,14 +100,6 @@ def _steps(books: Books, scope: str) -> Iterator[Step]:
             yield from _steps(books, scope_of_draft(call.operation_id))
 
 
-def _close_what_waits(books: Books, scope: str, now: Moment) -> None:
-    """Let nobody do by hand any more what was left to a person, in the commit that bars the run's calls."""
-    for step in books.begun_in(scope):
-        close(books, step.call, now)
-        if step.call.state in UNSETTLED or leaves_inside(step.call):
-            _close_what_waits(books, f"call:{step.call.operation_id}", now)
-
-
 def _place_of(books: Books, run: RunRecord, seen: frozenset[str] = frozenset()) -> int:
     """An inner run stands where its last call was begun. ``seen``: the runs around it, none of them inside of it."""
     own = [step.place for step in books.begun_in(scope_of_run(run.tenant, run.run_id))]
@@ -148,6 +140,8 @@ class Rolling(Struct, frozen=True):
     """The rollback is on record, and the caller's: no call of the run begins any more."""
 
     run: RunRecord
+    closed: tuple[str, ...] = ()
+    """Operation ids of calls that waited for a person's leave, and wait no more."""
 
 
 class Ended(Struct, frozen=True):
@@ -157,7 +151,7 @@ class Ended(Struct, frozen=True):
 
 
 class StartRollback(Struct, frozen=True):
-    """Bar the run's calls and take the rollback on, unless another process works on the run.
+    """Bar the run's calls, refuse what waits for leave, and take the rollback on, unless another process works on it.
 
     The entry that is at work starts it by its own number; everybody else waits for its lease, or sees it dead.
     """
@@ -190,12 +184,15 @@ class StartRollback(Struct, frozen=True):
             claim=self.claim,
             owner=self.owner,
             lease=now.plus(self.lease),
-            reason=self.reason or run.reason,
+            reason=self._why(run),
             changed=now.wall,
         )
         books.put_run(begun)
-        _close_what_waits(books, scope_of_run(run.tenant, run.run_id), now)
-        return Rolling(begun)
+        return Rolling(begun, close_waiting(books, scope_of_run(run.tenant, run.run_id), now))
+
+    def _why(self, run: RunRecord) -> str:
+        """What a run is undone for is said once: who goes on with it does so for the same reason."""
+        return run.reason if run.state in BARRED and run.reason else self.reason or run.reason
 
     def _undoes_around(self, books: Books, run: RunRecord) -> bool:
         """Whether this process undoes the run around this one: then nothing begins in it, whoever works on it."""

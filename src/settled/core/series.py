@@ -31,8 +31,9 @@ from settled.core.late import Evidence
 from settled.core.model import Effect, Fault, FaultClass
 from settled.core.model import Evidence as Proof
 from settled.core.outcome import NEVER_SENT, TooLate, read
-from settled.core.progress import Begin, Checkpoint, Close, End, FencedOut
+from settled.core.progress import Begin, Close, End, FencedOut
 from settled.core.retry import Again, Stop, Tries, plan, why
+from settled.core.runs import Checkpoint
 from settled.core.settle import PROBE_LIMIT, settle
 from settled.core.states import State
 from settled.core.values import replace
@@ -40,12 +41,15 @@ from settled.core.wire import Wire
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from settled.core.answer import Status
     from settled.core.ask import Ask
     from settled.core.books import Change
     from settled.core.call import Call
     from settled.core.charge import Charge
     from settled.core.commands import Flow
+    from settled.core.metering import Share
     from settled.core.outcome import Clean
     from settled.core.policy import Limits, Policy
 
@@ -56,7 +60,7 @@ class RunState(Protocol):
     def changes(self) -> tuple[Change, ...]:
         """Return what has changed since it was last saved. Never raises."""
 
-    def kept(self, changes: tuple[Change, ...]) -> None:
+    def kept(self, changes: Sequence[Change]) -> None:
         """These changes are on record."""
 
 
@@ -75,6 +79,8 @@ class Series(Wire):
     last: Returned | Raised | None = None
     state: RunState | None = None
     """The state of the asker's run, saved with each end."""
+    share: Share | None = None
+    """What each attempt takes from the window of the asker's run."""
 
     def __init__(
         self,
@@ -199,16 +205,29 @@ class Series(Wire):
             return self._unwritten(call, fault)
         if isinstance(reply, FencedOut):
             return from_record(reply.call) if reply.call else self._unwritten(call, fault)
-        if self.state is not None and end.checkpoint is not None:
-            self.state.kept(end.checkpoint.changes)
+        self._kept(end.checkpoint)
         return reply
 
     def _checkpoint(self) -> Checkpoint | None:
-        """What has changed of the run's state since it was last saved."""
+        """What has changed of the run's state, and of its window, since it was last saved."""
         if self.state is None or self.ask is None:
             return None
         changes = self.state.changes()
-        return Checkpoint(*self.ask.works_in, changes) if changes else None
+        tokens = 0 if self.share is None else self.share.meter.unkept()
+        return Checkpoint(*self.ask.works_in, changes, tokens) if changes or tokens else None
+
+    def _to_send(self, ask: Ask) -> Checkpoint | None:
+        """What an intent says of the run's window."""
+        tokens = 0 if self.share is None else self.share.meter.unkept()
+        return Checkpoint(*ask.works_in, (), tokens) if tokens else None
+
+    def _kept(self, checkpoint: Checkpoint | None) -> None:
+        if checkpoint is None:
+            return
+        if self.state is not None:
+            self.state.kept(checkpoint.changes)
+        if self.share is not None:
+            self.share.meter.kept(checkpoint.tokens)
 
     def _closed(self, ask: Ask, call: Call, fault: Fault | None, step: Again | Stop) -> Flow[Answer]:
         """The series has ended by its own record; what is in doubt is settled while the asker waits."""
@@ -242,11 +261,12 @@ class Series(Wire):
         if isinstance(reply, BudgetSpent | Superseded | FencedOut):
             return (yield from self._not_begun(call, fault, step, reply))
         self.late = self.at - asked_at >= ask.lease
+        self._kept(begin.checkpoint)
         return reply
 
     def _intent(self, ask: Ask, call: Call, step: Again) -> Begin:
         charge = self.budget if step.cost > 0 else None  # a run counts whole repeats; a pool weighs them
-        return Begin(call.operation_id, call.epoch, len(call.attempts) + 1, ask, charge)
+        return Begin(call.operation_id, call.epoch, len(call.attempts) + 1, ask, charge, self._to_send(ask))
 
     def _not_begun(
         self, call: Call, fault: Fault | None, step: Again, reply: BudgetSpent | Superseded | FencedOut
@@ -262,7 +282,8 @@ class Series(Wire):
 
     def _pause(self, step: Again) -> Flow[Stop | None]:
         """Spend, sleep, ask the breakers. Returns why not, having given back what was spent."""
-        granted = expect((yield from self.do(Spend(step.cost))), Granted)
+        spend = Spend(step.cost, (yield from self._sent_elsewhere()))
+        granted = expect((yield from self.do(spend)), Granted)
         if granted.refused_by:
             return Stop(granted.refused_by)
         woke = expect((yield from self.do(Sleep(step.delay))), Woke)
@@ -276,6 +297,15 @@ class Series(Wire):
             yield from self.do(Refund(step.cost))
             return Stop(shut.reason)
         return None
+
+    def _sent_elsewhere(self) -> Flow[int | None]:
+        """Look up what the other agents of the run have sent, before a repeat."""
+        if self.share is None or not self.share.tokens or not self.share.meter.shared:
+            return None
+        try:
+            return (yield from self.transact(self.share.meter.look)).elsewhere
+        except JournalError:
+            return None
 
     def _give_back(self, step: Again) -> Flow[None]:
         yield from self.report("neutral")

@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from settled.core.breaker import Tickets, Verdict
-    from settled.core.budget import Pool, Pools, TokenWindow
+    from settled.core.budget import Pool, Pools
     from settled.core.call import Call
     from settled.core.commands import Command, Ended, Event
+    from settled.core.metering import Share
     from settled.core.policy import Policy
     from settled.drivers.pooling import PoolSharing
     from settled.drivers.sharing import Sharing
@@ -75,10 +76,8 @@ class Binding(Struct):
     key_for_tool: Callable[[str], str]
     bodies: bool
     """What the other side answers may be kept with a failed attempt."""
-    window: TokenWindow | None = None
-    """The token window of the run that the call is made in."""
-    tokens: int = 0
-    """What each attempt sends."""
+    share: Share | None = None
+    """What each attempt takes from the token window of the run that the call is made in."""
     tickets: Any = None
     wires: dict[int, Recorder] | None = None
     """By attempt: what takes down its requests. Made only where a transport is watched."""
@@ -130,8 +129,8 @@ class Floor:
                 return self.admit(binding)
             case Report(verdict):
                 return self.report(binding, verdict)
-            case Spend(cost):
-                return Granted(self._spend(binding, cost), self.now())
+            case Spend(cost, elsewhere):
+                return Granted(self._spend(binding, cost, elsewhere), self.now())
             case Refund(cost):
                 self._refund(binding, cost)
             case CheckOwners(owners):
@@ -216,30 +215,30 @@ class Floor:
         if pool is not None and not pool.full:  # a look that needs no lock: into a full one nothing is paid
             with self._lock:
                 binding.pools.first_attempt()
-        if binding.window is not None:  # what is sent is counted, whatever was left
+        if binding.share is not None:
             with self._lock:
-                binding.window.use(binding.tokens)
+                binding.share.begin()
 
-    def _spend(self, binding: Binding, cost: float) -> str:
-        window, tokens = binding.window, binding.tokens
-        if cost <= 0 and window is None:
+    def _spend(self, binding: Binding, cost: float, elsewhere: int | None) -> str:
+        share = binding.share
+        if cost <= 0 and share is None:
             return ""
         with self._lock:
-            if window is not None and not window.grants(tokens):
+            if share is not None and not share.grants(elsewhere):
                 return "token_window"
             refused = binding.pools.try_spend(binding.tool, cost) if cost > 0 else None
-            if window is not None and refused is None:
-                window.use(tokens)
+            if share is not None and refused is None:
+                share.spend()
             return refused or ""
 
     def _refund(self, binding: Binding, cost: float) -> None:
-        if cost <= 0 and binding.window is None:
+        if cost <= 0 and binding.share is None:
             return
         with self._lock:
             if cost > 0:
                 binding.pools.refund(binding.tool, cost)
-            if binding.window is not None:
-                binding.window.refund(binding.tokens)
+            if binding.share is not None:
+                binding.share.refund()
 
     def keep(self, evidence: Evidence) -> None:
         """Keep what the journal could not take; the keeper brings it back as late evidence.

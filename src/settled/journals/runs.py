@@ -144,6 +144,7 @@ def run_values(run: RunRecord) -> tuple[Any, ...]:
             run.parent,
             run.begun,
             run.changed,
+            *([run.tokens] if run.tokens else []),  # as an older release writes it, where it can be
         ]
     )
     return run.run_id, run.tenant, run.entry, run.turn, run.since, spent_text(run.spent), run.state.value, body
@@ -155,7 +156,7 @@ def read_run(row: Sequence[Any]) -> RunRecord:
     bare = RunRecord(run_id, tenant, entry, turn, since, from_json(spent), RunState(state))
     if not body:
         return bare
-    on_error, claim, owner, lease, reason, parent, begun, changed = from_json(body)
+    on_error, claim, owner, lease, reason, parent, begun, changed, *tokens = from_json(body)
     return RunRecord(
         run_id,
         tenant,
@@ -172,4 +173,5 @@ def read_run(row: Sequence[Any]) -> RunRecord:
         parent,
         begun,
         changed,
+        *tokens,
     )

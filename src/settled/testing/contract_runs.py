@@ -5,17 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core.ask import Begun, Stands, Superseded, Unsettled
-from settled.core.books import Change, RunState
+from settled.core.books import Change, RunRecord, RunState
 from settled.core.call import Call
 from settled.core.claim import Claim
 from settled.core.entry import Entry
 from settled.core.expiry import Expire
 from settled.core.fallback import INSTEAD, ChainHeard, GiveWay, instead_key
 from settled.core.leave import Decide
+from settled.core.metering import LookAtTokens
 from settled.core.model import Effect, KeyKind, Leave, Terms
-from settled.core.progress import Checkpoint, End
-from settled.core.runs import EnterRun, Held, LeaveRun, ReadState, RenewRuns, SaveState, Undone, scope_of_run
-from settled.core.saga import EndRollback, LookThrough, Rolling, StartRollback, StepUndone, Stuck, Undo
+from settled.core.progress import End
+from settled.core.runs import (
+    Checkpoint,
+    EnterRun,
+    Held,
+    LeaveRun,
+    ReadState,
+    RenewRuns,
+    SaveState,
+    Undone,
+    scope_of_run,
+)
+from settled.core.saga import Ended, EndRollback, LookThrough, Rolling, StartRollback, StepUndone, Stuck, Undo
 from settled.core.settling import Refused, Resolve
 from settled.core.states import State
 from settled.core.values import replace
@@ -63,6 +74,34 @@ class RunContract(Timed):
         assert left == journal.run("acme", "held")
         assert left is not None
         assert (left.state, left.reason, left.owner) == (RunState.KEPT, AWKWARD, None)
+
+    def test_what_a_run_has_sent_only_grows_and_is_kept_with_what_is_recorded_anyway(self, journal: Journal) -> None:
+        """With an intent, an end, the state, and the end of the entry; an older entry's is left alone."""
+        entry = entered(journal, "sent", owner=OWNER, claim="e1")
+
+        def sent() -> int:
+            run = journal.run("acme", "sent")
+            assert run is not None
+            return run.tokens
+
+        assert sent() == 0
+        claim = Claim(scoped(journal, "sent", entry), checkpoint=Checkpoint("sent", 1, (), 2**40))
+        call = journal.perform(claim)
+        assert isinstance(call, Begun)
+        assert isinstance(journal.perform(claim), Begun)  # its answer was lost
+        assert sent() == 2**40
+        done = End(call.call.operation_id, 1, 1, None, checkpoint=Checkpoint("sent", 1, (), 3))
+        assert isinstance(journal.perform(done), Call)
+        assert journal.perform(RenewRuns([("acme", "sent", "e1")], 30.0, {"e1": 2**40 + 1})) == ()
+        assert sent() == 2**40 + 1
+        assert journal.perform(SaveState("sent", "acme", 1, (), 2**40 + 1))
+        left = journal.perform(LeaveRun("sent", "acme", 1, RunState.KEPT, tokens=2**40 + 2))
+        assert left == journal.run("acme", "sent")
+        assert entered(journal, "sent").no == 2
+        assert not journal.perform(SaveState("sent", "acme", 1, (), 2**50))
+        assert sent() == 2**40 + 2
+        assert journal.perform(LookAtTokens("sent", "acme", "sent")) == (2**40 + 2, 0)
+        assert journal.perform(LookAtTokens("sent", "acme", "elsewhere")) == (0, 2**40 + 2)
 
     def test_a_rollback_bars_a_run_and_undoes_the_last_begun_first(self, journal: Journal) -> None:
         """Whoever holds it puts each step on record; others are told."""
@@ -249,3 +288,33 @@ class RunContract(Timed):
         late = journal.perform(Resolve(ask.operation_id, "happened", by="eva", reason="paid"))
         assert isinstance(late, Call)
         assert (late.state, late.disputed) == (State.REFUSED, True)
+
+    def test_a_rollback_refuses_what_waits_for_leave(self, journal: Journal) -> None:
+        """In the commit that begins it; once, whoever goes on with it; and also within a call."""
+        entry = entered(journal, "waits", owner=OWNER, claim="e1")
+        around = begun(journal, scoped(journal, "waits", entry))
+        wanted = Leave("asks", 0.0, within=60.0)
+        asks = [replace(scoped(journal, "waits", entry, tool="ask"), leave=wanted), make_ask(leave=wanted)]
+        asks[1] = replace(asks[1], scope=f"call:{around.operation_id}", kind=KeyKind.SCOPED, key="", entry=Entry())
+        for ask in asks:
+            assert isinstance(journal.perform(Claim(ask)), Stands)
+        closed = tuple(sorted(ask.operation_id for ask in asks))
+        start = StartRollback("waits", "acme", "late", "r1", OWNER, 30.0, entry=1)
+        rolling = journal.perform(start)
+        assert isinstance(rolling, Rolling)
+        assert tuple(sorted(rolling.closed)) == closed
+        assert isinstance(journal.perform(start), Rolling)  # its answer was lost
+        self.pass_time(31.0)
+        other = journal.perform(StartRollback("waits", "acme", "", "r2", OTHER, 30.0))
+        assert isinstance(other, Rolling)
+        assert (other.closed, other.run.reason) == ((), "late")
+        assert isinstance(journal.perform(EndRollback("waits", "acme", "r2")), RunRecord)
+        third = journal.perform(StartRollback("waits", "acme", "another reason", "r3", OTHER, 30.0))
+        assert isinstance(third, Rolling | Ended)
+        assert third.run is not None
+        assert third.run.reason == "late"  # why it is undone was said
+        for ask in asks:
+            found = journal.get(ask.operation_id)
+            assert found is not None
+            assert (found.state, found.decided, found.log_no) == (State.REFUSED, "rollback", 2)
+            assert isinstance(journal.perform(Decide(ask.operation_id, give=True, by="eva")), Refused)

@@ -16,7 +16,7 @@ from settled.testing.chains import call
 from settled.testing.driver import transact
 from settled.testing.loop import Until
 from settled.testing.plans import TENANT, Intent, Words
-from settled.testing.tools import TOOLS, UNDOABLE
+from settled.testing.tools import TOOLS
 
 if TYPE_CHECKING:
     from settled.core.ask import Ask
@@ -52,7 +52,10 @@ class Guest:
         dice, run_id = self.sim.dice, self.host.run_id
         for no in range(dice.randrange(1, 4)):
             size = dice.choices((1, 2), (4, 1))[0]
-            mine = [Intent(TOOLS[dice.choice(UNDOABLE)], f"{run_id}.{no}.{self.lane}{i}", "w") for i in range(size)]
+            mine = [
+                Intent(TOOLS[dice.choice(self.sim.profile.steps)], f"{run_id}.{no}.{self.lane}{i}", "w")
+                for i in range(size)
+            ]
             theirs = dice.choice(self.host.groups)[0]
             same = Intent(theirs.tool, theirs.who, theirs.what)
             self.groups.append([same] if dice.random() < 0.3 else mine)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from settled.core.budget import RetryBudget
 from settled.testing.plans import VARIATIONS
-from settled.testing.tools import APPROVED, CHAINED, TOOLS, UNDOABLE, UNDOING
+from settled.testing.tools import APPROVED, CHAINED, TOOLS, UNDOABLE, UNDOABLE_BY_LEAVE, UNDOING
 
 SHORT_LIVED = ("ping", "page")
 """Their records expire within a world; a run that goes on after that has been told so and knows no more."""
-_APART = (*SHORT_LIVED, *UNDOABLE, *UNDOING, *APPROVED, *CHAINED)
+_APART = (*SHORT_LIVED, *UNDOABLE, *UNDOABLE_BY_LEAVE, *UNDOING, *APPROVED, *CHAINED)
 LASTING = tuple(name for name, tool in TOOLS.items() if name not in _APART and tool.service != "rows")
 
 
@@ -43,8 +43,8 @@ class Profile:
     """What several may ask for at once, under a business key."""
     trips: int = 0
     """Runs that are undone when they fail."""
-    undoable: tuple[str, ...] = UNDOABLE
-    """What they use."""
+    steps: tuple[str, ...] = UNDOABLE
+    """The tools that they use."""
     guests: int = 0
     """Agents that join each of them."""
     colleagues: int = 0
@@ -139,7 +139,7 @@ PROFILES = {
         Profile(
             *("fallbacks undone", "grim"),
             trips=4,
-            undoable=("seat", "cabin", "seat", "chat"),
+            steps=("seat", "cabin", "seat", "chat"),
             errands=0,
             loners=0,
             people=3,
@@ -210,6 +210,20 @@ PROFILES = {
             workers=4,
             tenders=2,
             reconcilers=1,
+        ),
+        Profile(
+            *("undoing what waits for leave", "plain"),
+            trips=3,
+            steps=(*UNDOABLE_BY_LEAVE, *UNDOABLE_BY_LEAVE, *UNDOABLE),
+            guests=1,
+            inner=0.3,
+            errands=0,
+            loners=0,
+            people=4,
+            crash=0.004,
+            journal_faults=0.01,
+            workers=4,
+            entries=6,
         ),
     )
 }

@@ -71,6 +71,9 @@ class SagaOracle:
             self.ended.setdefault(op, self.moment)
         if row.event is Event.UNDO:
             self._undoes(after)
+        decided = row.event is Event.GRANT or (row.event is Event.REFUSE and after.decided.startswith("person:"))
+        if (decided or row.event is Event.ASK_LEAVE) and self.is_barred(after):
+            self.oracle.object_to(f"I6 {op} ({after.tool}): {row.event} in a run that is undone")
         if after.scope.startswith("undo:") and row.no == 1:
             self._made_for(after.scope.removeprefix("undo:"))
         if after.state is State.SUCCEEDED:
@@ -187,6 +190,8 @@ class SagaOracle:
 
     def _judge_step(self, journal: ShakyJournal, run: RunRecord, call: Call, undone: list[Effect]) -> None:
         op = call.operation_id
+        if run.state in BARRED and call.state is State.AWAITING_APPROVAL:
+            self.oracle.object_to(f"I6 {op} ({call.tool}): waits for leave in a run that is {run.state}")
         effect = next((e for e in self.oracle.world.effects if e.operation_id == op), None)
         who = f"I6 {op} ({call.tool}, {call.state}) of {run.run_id} ({run.state})"
         if undone and run.state not in BARRED:

@@ -56,7 +56,7 @@ class Simulation:
         self.outside = Host()
         self.inside = inside
         self._minted = 0
-        used = (*profile.tools, *profile.undoable)
+        used = (*profile.tools, *(profile.steps if profile.trips else ()))
         self.asks_for_leave = any(TOOLS[name].approve or name in CHAINS for name in used)
         self.at_hand: set[str] = set()
         """What somebody is about to do by hand: people talk to each other."""

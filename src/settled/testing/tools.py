@@ -124,6 +124,7 @@ _UNDOABLE = (
     _tool("engrave", probe=True, lifetime=10.0, irreversible=True),
     _tool("chat", lifetime=10.0, waived=True),
 )
+_UNDOABLE_BY_LEAVE = (_tool("pledge", probe=True, lifetime=15.0, compensate="release", approve=30.0),)
 _UNDOING = (
     _tool("release", Effect.IDEMPOTENT, lifetime=15.0),
     _tool("reclaim", probe=True, lifetime=15.0),
@@ -159,7 +160,9 @@ APPROVED = tuple(tool.name for tool in _APPROVED)
 UNDOABLE = tuple(tool.name for tool in _UNDOABLE)
 """What runs that may be undone use; and the tools that undo them."""
 UNDOING = tuple(tool.name for tool in _UNDOING)
-TOOLS = {tool.name: tool for tool in (*_ALL, *_UNDOABLE, *_UNDOING, *_APPROVED, *_CHAINED)}
+UNDOABLE_BY_LEAVE = tuple(tool.name for tool in _UNDOABLE_BY_LEAVE)
+"""What can be undone, and needs leave first."""
+TOOLS = {tool.name: tool for tool in (*_ALL, *_UNDOABLE, *_UNDOING, *_APPROVED, *_CHAINED, *_UNDOABLE_BY_LEAVE)}
 
 
 def fall_to(name: str) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ class Trip:
         dice = self.sim.dice
         for no in range(dice.randrange(1, 6)):
             size = dice.choices((1, 2, 3), (6, 2, 1))[0]
-            tools = [TOOLS[dice.choice(self.sim.profile.undoable)] for _ in range(size)]
+            tools = [TOOLS[dice.choice(self.sim.profile.steps)] for _ in range(size)]
             self.groups.append([Intent(tool, f"{self.run_id}.{no}.{i}", "w") for i, tool in enumerate(tools)])
         for group in self.groups:
             for intent in group:
@@ -78,7 +78,7 @@ class Trip:
         """Draw a small plan."""
         dice = self.sim.dice
         for no in range(dice.randrange(1, 3)):
-            intent = Intent(TOOLS[dice.choice(self.sim.profile.undoable)], f"{self.run_id}.{no}.0", "w")
+            intent = Intent(TOOLS[dice.choice(self.sim.profile.steps)], f"{self.run_id}.{no}.0", "w")
             self.groups.append([intent])
             self.sim.oracle.intended[intent.intention] += 1
 

@@ -1,0 +1,42 @@
+"""What a run still waits for when it is undone: nobody gives leave any more for what is never to be done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from settled.core.call import Call, evolve
+from settled.core.drafts import scope_of_draft
+from settled.core.states import Event, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from settled.core.books import Books
+    from settled.core.model import Moment
+
+BY_ROLLBACK: Final = "rollback"
+"""What has decided on a call that was closed so."""
+WHY: Final = "the run was rolled back"
+
+
+def close_waiting(books: Books, scope: str, now: Moment) -> tuple[str, ...]:
+    """Refuse what waits for leave in a scope, however deep; return the operation ids.
+
+    Their drafts are steps of the run, and discarded as the others are undone.
+    """
+    waiting = [call for call in _all_in(books, scope) if call.state is State.AWAITING_APPROVAL]
+    for call in waiting:
+        changes = {"epoch": call.epoch + 1, "reason": WHY, "decided": BY_ROLLBACK}
+        closed, row = evolve(call, Event.REFUSE, now, detail=WHY, **changes)
+        books.put(closed, row)
+    return tuple(call.operation_id for call in waiting)
+
+
+def _all_in(books: Books, scope: str) -> Iterator[Call]:
+    for step in books.begun_in(scope):
+        call = step.call
+        yield call
+        if call.attempts:
+            yield from _all_in(books, f"call:{call.operation_id}")
+        if call.terms.drafted:
+            yield from _all_in(books, scope_of_draft(call.operation_id))
