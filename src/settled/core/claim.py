@@ -123,16 +123,21 @@ class Claim(Struct, frozen=True):
         again = call.kind is not KeyKind.SCOPED and not self.ask.step
         return entry is None or again or call.series != entry.no
 
-    def _begin_series(self, books: Books, call: Call, now: Moment, *, like: bool = False) -> ClaimReply:
+    def _held_up(self, books: Books, call: Call, now: Moment, *, like: bool) -> ClaimReply | None:
+        """Return what keeps a further series of a call from beginning, whatever its run says."""
         if not rules.may_begin(call, now):
             return Stands(call, like)
         if self.forgo and not self.begin:
             return Stands(give_way(books, call, now), like)
         paused = paused_by(books, self.ask.tool)
-        if paused is not None:
+        if paused is not None or self.begin:
             return paused
-        if not self.begin:
-            return Stands(call, like) if self.drafting else WouldRun()
+        return Stands(call, like) if self.drafting else WouldRun()
+
+    def _begin_series(self, books: Books, call: Call, now: Moment, *, like: bool = False) -> ClaimReply:
+        held_up = self._held_up(books, call, now, like=like)
+        if held_up is not None:
+            return held_up
         unsettled = _unsettled(books, self.ask, call.operation_id)
         if unsettled is not None:
             return unsettled
