@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from settled.api.run import current_run
 from settled.testing.kill.sagas import GivenUp
 from settled.testing.kill.service import MOST_PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
     from pathlib import Path
 
+    from settled.testing.kill.script import Flow
     from settled.testing.kill.service import Action
     from settled.testing.kill.stage import Stage
-
-    Flow = Generator[Any, Any, None]
 
 KEY = "of the kill suite alone"
 LANE = "guest"

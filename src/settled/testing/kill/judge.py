@@ -11,7 +11,7 @@ from settled.core import codec, rules
 from settled.core.states import State
 from settled.core.values import replace
 from settled.ports import CallQuery
-from settled.testing.kill import sagas
+from settled.testing.kill.aftermath import HOUR, relive
 from settled.testing.kill.scripts import SCRIPTS, one_by_one, play
 from settled.testing.kill.service import PROBED, REPEATABLE
 from settled.testing.kill.stage import ELSEWHERE, Stage, Told
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from settled.core.call import Call
     from settled.core.model import Moment
     from settled.testing.kill.plan import Plan
-    from settled.testing.kill.scripts import Script
+    from settled.testing.kill.script import Script
     from settled.testing.kill.service import Action
 
-HOUR = 3600.0
-"""By which the journal's clock is put forward: longer than any lease, shorter than what services remember."""
 MARGIN = 5.0
 """Seconds."""
 NEVER_MORE = ("succeeded", "failed", "expired")
@@ -57,9 +55,9 @@ def judge(plan: Plan) -> list[str]:
     ``plan``: that of the last process that lived.
     """
     script = SCRIPTS[plan.script]
-    if script.saga:
-        trip = SCRIPTS["saga"] if script.flow is sagas.undoing else script
-        return sagas.judge(plan, lambda its: Stage(its, trip), lambda stage: play(stage, trip))
+    if script.end is not None:
+        trip = SCRIPTS[script.again] if script.again else script
+        return relive(plan, trip, lambda its: Stage(its, trip), lambda stage: play(stage, trip))
     (plan.home / "go-on").touch()  # nobody holds up the tools of the living
     with Stage(replace(plan, name="again", entry=plan.entry + 1, wait=0.0), script) as stage:
         dead = see(stage)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from settled.core.values import replace
+from settled.testing.kill.aftermath import HOUR
 from settled.testing.kill.fuse import crossed
-from settled.testing.kill.judge import HOUR, judge
+from settled.testing.kill.judge import judge
 from settled.testing.kill.nursery import KILLED, awaited
 from settled.testing.kill.plan import Plan
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import settled
 from settled import host
 from settled.core.values import replace
-from settled.testing.kill import joins, sagas
+from settled.testing.kill import joins
 from settled.testing.kill.fuse import Fuse
 from settled.testing.kill.journal import fused
 from settled.testing.kill.ledger import Ledger, append
@@ -19,7 +19,7 @@ from settled.testing.kill.service import Action, Service, declare
 if TYPE_CHECKING:
     from settled.core.model import Moment
     from settled.testing.kill.plan import Plan
-    from settled.testing.kill.scripts import Script
+    from settled.testing.kill.script import Script
 
 RUN = "trip"
 ELSEWHERE = "elsewhere"
@@ -48,8 +48,8 @@ class Stage:
         self.service = Service(self.ledger, plan.home, self.fuse)
         self.journal = fused(plan, self.fuse, self._clock)
         self.guard = settled.Guard(self.journal, lease=plan.lease, token_key=joins.KEY)
-        if script.saga:
-            sagas.declare(self.guard, self.service, is_async=plan.is_async)
+        if script.declare is not None:
+            script.declare(self)
         else:
             declare(self.guard, self.service, {action.tool for action in script.actions}, is_async=plan.is_async)
 
