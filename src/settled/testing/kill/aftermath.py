@@ -11,6 +11,7 @@ from settled.core import codec
 from settled.core.states import State
 from settled.core.values import replace
 from settled.ports import CallQuery
+from settled.testing.kill.fuse import crossed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 TENANT, RUN = "", "trip"
 HOUR = 3600.0
 """By which the journal's clock is put forward: longer than any lease, shorter than what services remember."""
+BEGUN = frozenset({f"{when} {name}" for when in ("inside", "after") for name in ("Claim", "Begin", "Reserve")})
+"""Boundaries behind which a call is on its way to its tool."""
 MOST = 1000
 """Calls that a journal of the suite may hold."""
 
@@ -72,6 +75,21 @@ def whole(stage: Stage) -> list[str]:
         if call.state is State.UNKNOWN and call.operation_id not in queued:
             problems.append(f"{who} is unknown, and not in the queue")
     return problems
+
+
+# --- of the dead ----------------------------------------------------------------------------------
+
+
+def dead(plan: Plan) -> set[str]:
+    """Return the names of the processes that have not come to their end."""
+    names = (path.stem for path in plan.home.glob("*.trace"))
+    return {name for name in names if not replace(plan, name=name).over.exists()}
+
+
+def on_the_way(plan: Plan) -> bool:
+    """Whether one died with a call on record as begun, that may not have come to its tool."""
+    last = (crossed(replace(plan, name=name).trace, "main")[-1:] for name in dead(plan))
+    return any(what in BEGUN for each in last for what in each)
 
 
 # --- of books and queues --------------------------------------------------------------------------

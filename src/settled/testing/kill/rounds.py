@@ -17,7 +17,7 @@ from settled.testing.kill.nursery import KILLED, awaited
 from settled.testing.kill.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
     from random import Random
 
@@ -80,9 +80,11 @@ def once(nursery: Nursery, plan: Plan) -> Death:
     return Death(plan, died, names[-1] if names else "", len(names), judge(plan))
 
 
-def at_random(nursery: Nursery, folder: Path, dice: Random) -> list[Death]:
-    """Play one round: up to three generations of one or two processes on one file, then a judge."""
-    draft = Plan(str(folder), dice.choice(AT_RANDOM), wait=0.2)
+def at_random(
+    nursery: Nursery, folder: Path, dice: Random, *, scripts: Sequence[str] = AT_RANDOM, journal: str = ""
+) -> list[Death]:
+    """Play one round: up to three generations of one or two processes on one journal, then a judge."""
+    draft = Plan(str(folder), dice.choice(scripts), wait=0.2, journal=journal)
     deaths: list[Death] = []
     for generation in range(dice.randint(1, 3)):
         draft = replace(draft, later=generation * HOUR, is_async=dice.choice((False, True)))

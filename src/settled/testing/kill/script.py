@@ -31,6 +31,8 @@ class Script:
     """The scripts that the same process plays afterwards."""
     declare: Callable[[Stage], None] | None = None
     """Declares the tools; ``None``: the service's own."""
+    given: Callable[[Stage, Action], dict[str, Any]] | None = None
+    """Returns the arguments that an action is asked for with; ``None``: those of the service's tools."""
     end: Callable[[Stage], list[str]] | None = None
     """Says what is wrong once all has settled; ``None``: each action is judged by itself."""
     again: str = ""

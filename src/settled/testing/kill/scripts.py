@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from settled.errors import DeclarationError, RunError
 from settled.journals.prune import prune
 from settled.journals.sqlite import SqliteJournal
-from settled.testing.kill import joins, sagas
+from settled.testing.kill import batches, joins, sagas
 from settled.testing.kill.forks import forking
 from settled.testing.kill.ledger import append
 from settled.testing.kill.script import Script, asked
@@ -167,6 +167,7 @@ SCRIPTS = {
     "guest": _saga(TRIP[1:3], joins.visiting, guest=True),
     "stuck guest": _saga((Action("rent", "tent", "stuck"), TRIP[2]), joins.visiting, guest=True),
     "undoing": _saga(TRIP, sagas.undoing, outside=True, again="saga"),
+    **batches.SCRIPTS,
 }
 
 
@@ -175,6 +176,7 @@ def play(stage: Stage, script: Script) -> None:
     _play_one(stage, script)
     for name in script.then:
         _play_one(stage, SCRIPTS[name])
+    stage.plan.over.touch()
 
 
 def _play_one(stage: Stage, script: Script) -> None:

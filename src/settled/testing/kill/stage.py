@@ -43,7 +43,7 @@ class Stage:
 
     def __init__(self, plan: Plan, script: Script, fuse: Fuse | None = None) -> None:
         self.plan, self.fuse, self.in_run, self.saga = plan, fuse or Fuse(), script.in_run, script.saga
-        self.guest = script.guest
+        self.guest, self.given = script.guest, script.given
         self.ledger = Ledger(plan.home / "ledger")
         self.service = Service(self.ledger, plan.home, self.fuse)
         self.journal = fused(plan, self.fuse, self._clock)
@@ -70,6 +70,8 @@ class Stage:
     def bind(self, action: Action, *, time: int = 1) -> settled.BoundCall[Any]:
         """Return the call for an action, as a model asks for it this time: with new ids and new words."""
         given = {"order": action.order, "trouble": action.trouble, "memo": f"words of entry {self.plan.entry}"}
+        if self.given is not None:
+            given = self.given(self, action)
         step = f"message {self.plan.entry} {action.order} {time}/1" if self.in_run else None
         bound = self.guard.bind(action.tool, given, step=step)
         if isinstance(bound, settled.Result):
