@@ -27,6 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=100, help="rounds with random deaths")
     parser.add_argument("--seed", type=int, default=0, help="the first round's seed; each next one's is one higher")
     parser.add_argument("--every", action="store_true", help="instead, kill every script at every boundary")
+    parser.add_argument("--step", type=int, default=1, help="with --every: boundaries from one death to the next")
     parser.add_argument("--script", action="append", choices=SCRIPTS, help="only this one; may be given again")
     parser.add_argument("--journal", default="", help="the address of a server to keep the journals on; a file otherwise")
     given = parser.parse_args(arguments)
@@ -58,7 +59,8 @@ def _random(nursery: Nursery, folder: Path, given: argparse.Namespace) -> Iterat
 def _every(nursery: Nursery, folder: Path, given: argparse.Namespace) -> Iterator[tuple[str, list[Death]]]:
     for script in given.script or EVERY:
         for is_async in (False, True):
-            for death in everywhere(nursery, Plan(str(folder), script, is_async=is_async, journal=given.journal)):
+            plan = Plan(str(folder), script, is_async=is_async, journal=given.journal)
+            for death in everywhere(nursery, plan, step=given.step):
                 yield script, [death]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -82,21 +81,14 @@ def judge(plan: Plan) -> list[str]:
 def _ask(stage: Stage, script: Script) -> dict[str, Told]:
     """Ask for every action, in this process; return what was told of each."""
     play(stage, replace(script, flow=one_by_one))
-    return {told.order: told for told in _told(stage.plan)}
-
-
-def _told(plan: Plan) -> list[Told]:
-    lines = plan.told.read_text().splitlines() if plan.told.exists() else []
-    return [Told(**json.loads(line)) for line in lines]
+    return {told.order: told for told in stage.told_by(stage.plan.name)}
 
 
 def see(stage: Stage) -> Scene:
     """Look without asking for anything."""
     records = _grouped((_order(call), call) for call in stage.journal.find(CallQuery(limit=1000)))
     effects = _grouped((effect.order, effect.value) for effect in stage.ledger.effects())
-    everyone = [replace(stage.plan, name=path.stem) for path in sorted(stage.plan.home.glob("*.told"))]
-    told = [told for each in everyone for told in _told(each)]
-    return Scene(records, effects, told, stage.journal.now())
+    return Scene(records, effects, stage.everything_told(), stage.journal.now())
 
 
 def _order(call: Call) -> str:

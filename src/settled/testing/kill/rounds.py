@@ -15,6 +15,7 @@ from settled.testing.kill.fuse import crossed
 from settled.testing.kill.judge import judge
 from settled.testing.kill.nursery import KILLED, awaited
 from settled.testing.kill.plan import Plan
+from settled.testing.kill.scripts import SCRIPTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,9 +24,21 @@ if TYPE_CHECKING:
 
     from settled.testing.kill.nursery import Nursery
 
-AT_RANDOM = ("agent", "doubt", "desk", "fan", "person", "care", "saga", "doubtful saga")
+CASTS = {
+    "draft": ("draft", "letters", "decider", "tidier"),
+    "undone draft": ("undone draft", "decider", "given up letters"),
+    "rewind": ("rewind", "booking", "rewinder"),
+    "kept rewind": ("kept rewind", "kept booking", "keeper"),
+}
+"""Script -> those of which each process of a round plays one; the others are played by all. The first is judged by."""
+AT_RANDOM = (
+    *("agent", "doubt", "desk", "fan", "person", "care", "saga", "doubtful saga"),
+    *("batch", "probed batch", "undone batch", "undone probed batch", "fallback", *CASTS),
+)
 """Scripts that wait for nobody outside."""
 LAST_BOUNDARY = 60
+LONGER = 160
+"""The last boundary of scripts with oracles of their own: more happens in one life of them."""
 LONGEST = 0.2
 """Seconds that a process may work, or start, before it is killed from outside."""
 
@@ -98,10 +111,11 @@ def _generation(nursery: Nursery, draft: Plan, dice: Random, generation: int) ->
     plans = [
         replace(
             draft,
+            script=dice.choice(CASTS.get(draft.script, (draft.script,))),
             name=f"process-{generation}-{place}",
             entry=1 + 10 * generation + place,
             elsewhere=dice.choice((False, True)),
-            at=dice.randint(1, LAST_BOUNDARY) if dice.choice((True, True, False)) else None,
+            at=dice.randint(1, LONGER if SCRIPTS[draft.script].given else LAST_BOUNDARY) if dice.choice((True, True, False)) else None,
         )
         for place in range(count)
     ]

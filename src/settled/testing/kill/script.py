@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ class Script:
     """The run is another process's, which it joins."""
     outside: bool = False
     """It yields nothing, and uses the guard by itself, in no run."""
+    patience: float = math.inf
+    """Seconds to wait for an answer at the most: nobody decides meanwhile."""
     then: tuple[str, ...] = ()
     """The scripts that the same process plays afterwards."""
     declare: Callable[[Stage], None] | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from settled.errors import DeclarationError, RunError
 from settled.journals.prune import prune
 from settled.journals.sqlite import SqliteJournal
-from settled.testing.kill import batches, joins, sagas
+from settled.testing.kill import batches, drafts, fallbacks, joins, rewinds, sagas
 from settled.testing.kill.forks import forking
 from settled.testing.kill.ledger import append
 from settled.testing.kill.script import Script, asked
@@ -168,6 +168,9 @@ SCRIPTS = {
     "stuck guest": _saga((Action("rent", "tent", "stuck"), TRIP[2]), joins.visiting, guest=True),
     "undoing": _saga(TRIP, sagas.undoing, outside=True, again="saga"),
     **batches.SCRIPTS,
+    **drafts.SCRIPTS,
+    **fallbacks.SCRIPTS,
+    **rewinds.SCRIPTS,
 }
 
 
