@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--every", action="store_true", help="instead, kill every script at every boundary")
     parser.add_argument("--step", type=int, default=1, help="with --every: boundaries from one death to the next")
     parser.add_argument("--script", action="append", choices=SCRIPTS, help="only this one; may be given again")
-    parser.add_argument("--journal", default="", help="the address of a server to keep the journals on; a file otherwise")
+    parser.add_argument("--journal", default="", help="the address of a server for the journals; files otherwise")
     given = parser.parse_args(arguments)
     totals, bad = Counter[str](), 0
     with tempfile.TemporaryDirectory(prefix="settled-kill-") as folder, Nursery() as nursery:

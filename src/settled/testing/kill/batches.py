@@ -21,7 +21,7 @@ from settled.testing.kill.script import Script, asked
 from settled.testing.kill.service import Action, either
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence, Set
+    from collections.abc import Collection, Iterable, Sequence
 
     from settled.core.call import Call
     from settled.testing.kill.script import Flow
@@ -62,9 +62,9 @@ def declare(stage: Stage) -> None:
     guard, is_async = stage.guard, stage.plan.is_async
     guard.tool(name="drop", effect="write", breaker=None)(either(store.drop, is_async=is_async))
     of_store: dict[str, Any] = {"partial": settled.partial.http_207, "item_key": "id", "retry": quick}
-    blind = {"name": "stow", "effect": "write", "compensate": "drop", "breaker": None}
+    blind: dict[str, Any] = {"name": "stow", "effect": "write", "compensate": "drop", "breaker": None}
     guard.tool(**blind, **of_store)(either(store.stow, is_async=is_async))
-    probed = {"probe": store.find, "max_request_lifetime": 0.02, "max_attempt_lifetime": 600.0}
+    probed: dict[str, Any] = {"probe": store.find, "max_request_lifetime": 0.02, "max_attempt_lifetime": 600.0}
     guard.tool(**{**blind, "name": "shelve"}, **of_store, **probed)(either(store.stow, is_async=is_async))
 
 
@@ -155,7 +155,7 @@ def _item(  # noqa: PLR0917 - the books, whose item, what was said, and who died
     said: frozenset[str],
     last: str,
     queued: Sequence[Call],
-    cut_off: Set[tuple[str, str]],
+    cut_off: Collection[tuple[str, str]],
     on_way: bool,  # noqa: FBT001
 ) -> Item:
     tools = [effect.tool for effect in books]

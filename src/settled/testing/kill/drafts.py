@@ -1,6 +1,7 @@
 """Letters that are drafted, wait for leave, and are sent or thrown away; killed anywhere, by agent, person and worker.
 
-The books hold what happened to each draft, and what persons did: ``leave`` before it is given, ``refusal`` once it stands.
+The books hold what happened to each draft, and what persons did: ``leave`` before it is given, ``refusal`` once it is
+on record.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from settled.testing.kill.stage import Stage
 
 PATIENCE = 1800.0
-"""Seconds that a person has to decide: less than an hour, by which the clock is put forward for those who come later."""
+"""Seconds that a person has to decide: less than the hour by which the clock is put forward for those who come later."""
 WILLS = {"wanted": "give", "unwanted": "refuse", "disputed": "either", "forgotten": "none", "blind": "give"}
 """Letter -> what persons do about it; of the disputed one each says otherwise."""
 LETTERS = tuple(Action("post" if order == "blind" else "mail", order) for order in WILLS)
@@ -195,9 +196,7 @@ def _same(books: Sequence[Effect]) -> bool:
     return not leave & {effect.key for effect in books if effect.tool == "refusal"}
 
 
-def _drafts(
-    stage: Stage, order: str, books: Sequence[Effect], sent: Sequence[Effect], *, undone: bool
-) -> list[str]:
+def _drafts(stage: Stage, order: str, books: Sequence[Effect], sent: Sequence[Effect], *, undone: bool) -> list[str]:
     """Each draft is sent, or thrown away, or still there for a letter that waits: one of these."""
     problems, made = [], [effect.value for effect in books if effect.tool == "write"]
     thrown = [effect.value for effect in books if effect.tool == "throw_away"]
@@ -229,10 +228,10 @@ def _told(stage: Stage, order: str, sent: Sequence[Effect]) -> list[str]:
 
 
 def _queued(stage: Stage, order: str) -> list[Call]:
-    return [call for call in waiting(stage.journal) if order in (order_of(call), _of_draft(stage, call))]
+    return [call for call in waiting(stage.journal) if order in (order_of(call), _of_draft(call))]
 
 
-def _of_draft(stage: Stage, call: Call) -> str:
+def _of_draft(call: Call) -> str:
     """Return the letter whose draft a call throws away."""
     draft = str(codec.loads(call.arguments).get("draft", "")) if call.arguments else ""
     return draft.rpartition("-")[0]

@@ -32,10 +32,12 @@ def no_more_guests(home: Path) -> Path:
 
 
 def hosting(stage: Stage, actions: tuple[Action, ...]) -> Flow:
-    """Do the first thing, let a guest in, do the last thing, and give up."""
-    first, last = actions
+    """Do the first thing, let a guest in, go on while it is at work, do the last thing, and give up."""
+    first, *meanwhile, last = actions
     stage.tell(first, (yield stage.bind(first)))
     _give_token(stage)
+    for action in meanwhile:
+        stage.tell(action, (yield stage.bind(action)))
     end = time.monotonic() + MOST_PATIENCE
     while not no_more_guests(stage.plan.home).exists() and time.monotonic() < end:
         time.sleep(0.002)

@@ -1,4 +1,4 @@
-"""A run whose plan was wrong: an operator rewinds it from one call on, by one command that is repeated until it is done.
+"""A run whose plan was wrong: an operator rewinds it from one call on, by a command that is repeated until it is done.
 
 The books show each booking, by which plan, and what was cancelled. Whatever was booked by the first plan from that call
 on is cancelled once before the second plan books it, or was kept by the operator's choice; nothing else is done twice.
@@ -189,8 +189,9 @@ def _booked(stage: Stage, action: Action, *, kept: bool) -> list[str]:
             problems.append(f"done while it stood: {[e.value for e in books]}")
         if standing < 0:
             problems.append("undone though it did not stand")
+    # An operator who dies right behind the command leaves an agent that still goes by the first plan.
     done = [effect.value.split("-")[1] for effect in books if effect.tool == action.tool]
-    if done not in ([], ["1"], ["2"], ["1", "2"]) or (not later and "2" in done):
+    if done not in ([], ["1"], ["2"], ["1", "2"], ["1", "1"]) or (not later and "2" in done):
         problems.append(f"done by the plans {done}")
     if kept and len(done) != len(books):
         problems.append("undone, and it was to be kept")

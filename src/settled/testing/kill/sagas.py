@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import settled
 from settled.api import sagas
 from settled.api.queue import waiting
+from settled.core.runs import scope_of_run
 from settled.core.states import State
 from settled.ports import CallQuery
 from settled.testing.kill.aftermath import RUN, TENANT, counts, order_of
 from settled.testing.kill.ledger import append
+from settled.testing.records import Look
 
 if TYPE_CHECKING:
     from settled.core.call import Call
@@ -120,13 +122,23 @@ def _undone(effect: Effect, effects: list[Effect], queued: list[Call], state: st
 
 
 def _order(stage: Stage, effects: list[Effect]) -> list[str]:
-    """The last done is undone first; the last two go side by side, and what was in doubt on the way may be late."""
+    """The last begun is undone first, by the journal's order; what was in doubt on the way may be late."""
     doubted = {order_of(call) for call in stage.journal.find(CallQuery(limit=1000)) if _was_in_doubt(call)}
-    orders = [e.order for e in effects if e.tool in UNDONE_BY]
-    places = {order: min(place, len(orders) - 2) for place, order in enumerate(orders)}
+    steps = stage.journal.perform(Look(lambda books: books.begun_in(scope_of_run(TENANT, RUN))))
+    places = {order_of(step.call): step.place for step in steps}
     undone = [places[e.order] for e in effects if e.tool in UNDONE_BY.values() and e.order not in doubted]
     if undone != sorted(undone, reverse=True):
-        return [f"undone in the order {undone} of what was done"]
+        return [f"undone in the order {undone} of what was begun"]
+    return _begun(stage, [e.order for e in effects if e.tool in UNDONE_BY and e.order not in doubted], places)
+
+
+def _begun(stage: Stage, orders: list[str], places: dict[str, int]) -> list[str]:
+    """Whether the journal's order is that of the books, for all that one agent did one after the other."""
+    scripts = [["guide", "raft", "porter", "boat"], ["tent", "cook", "mule"], ["guide", "tent"]]
+    for one in scripts if stage.plan.script == "pair" else scripts[2:]:
+        begun = [places[order] for order in orders if order in one]
+        if begun != sorted(begun):
+            return [f"begun in the order {begun} of the journal"]
     return []
 
 

@@ -130,6 +130,8 @@ DOUBTFUL_TRIP = (
     *(Action("rent", sagas.LEFT_IN_DOUBT), Action("hire", "guide", "lost")),
     *(Action("rent", "boat", "lost"), Action("hire", "porter")),
 )
+PAIR = (Action("hire", "guide"), Action("rent", "raft"), Action("hire", "porter", "lost"), Action("rent", "boat"))
+PAIR_GUEST = (Action("rent", "tent"), Action("hire", "cook"), Action("rent", "mule"))
 AGENT = (
     Action("look", "timetable"),
     Action("send", "letter"),
@@ -166,6 +168,8 @@ SCRIPTS = {
     "host": _saga((TRIP[0], TRIP[3]), joins.hosting),
     "guest": _saga(TRIP[1:3], joins.visiting, guest=True),
     "stuck guest": _saga((Action("rent", "tent", "stuck"), TRIP[2]), joins.visiting, guest=True),
+    "pair": _saga(PAIR, joins.hosting),
+    "pair guest": _saga(PAIR_GUEST, joins.visiting, guest=True),
     "undoing": _saga(TRIP, sagas.undoing, outside=True, again="saga"),
     **batches.SCRIPTS,
     **drafts.SCRIPTS,
