@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from settled.testing.kill.stage import Stage
 
 PATIENCE = 1800.0
-"""Seconds that a person has to decide: less than the hour by which the clock is put forward for those who come later."""
+"""Seconds that a person has to decide: less than the hour by which the clock is put forward for who comes later."""
 WILLS = {"wanted": "give", "unwanted": "refuse", "disputed": "either", "forgotten": "none", "blind": "give"}
 """Letter -> what persons do about it; of the disputed one each says otherwise."""
 LETTERS = tuple(Action("post" if order == "blind" else "mail", order) for order in WILLS)
