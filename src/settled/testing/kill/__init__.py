@@ -5,7 +5,7 @@ chooses what is played, ``--journal postgresql://…`` where; ``--every`` kills 
 boundary in turn. Needs POSIX.
 
 Read on in this order: ``fuse`` (where a process dies), ``service`` (the other side and its ledger), ``scripts`` (what a
-process does), ``life`` (one process), ``judge`` (what must hold afterwards). Runs have oracles of their own, each from the books of its
-world and what settled says in the end: ``sagas``, ``joins`` and ``visits`` (two agents), ``batches``, ``drafts``,
-``rewinds``, ``fallbacks``; ``aftermath`` has what they share.
+process does), ``life`` (one process), ``judge`` (what must hold afterwards). Runs have oracles of their own, from the
+books of their world and what settled says in the end: ``sagas``, ``joins`` and ``visits`` (two agents), ``batches``,
+``drafts``, ``rewinds``, ``fallbacks``; ``aftermath`` has what they share.
 """
