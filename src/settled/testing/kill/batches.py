@@ -156,7 +156,7 @@ def _item(  # noqa: PLR0917 - the books, whose item, what was said, and who died
     last: str,
     queued: Sequence[Call],
     cut_off: Collection[tuple[str, str]],
-    on_way: bool,  # noqa: FBT001
+    on_way: bool,  # noqa: FBT001 - all of them go by place
 ) -> Item:
     tools = [effect.tool for effect in books]
     waits = any({"id": name} in arguments_of(call).get("docs", ()) for call in queued)
