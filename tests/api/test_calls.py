@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import pickle
 from dataclasses import dataclass
@@ -436,6 +437,20 @@ def test_alerts_reach_the_sinks() -> None:
         guard._deliver_alerts()
     alerts = [facts for event, facts in heard if event == "alert"]
     assert [(a["kind"], a["operation_id"]) for a in alerts] == [("unknown", result.operation_id)]
+
+
+def test_an_async_wrapper_around_a_plain_function_is_async(guard: settled.Guard) -> None:
+    def plain(n: int) -> int:
+        return n + 1
+
+    @functools.wraps(plain)
+    async def act(n: int) -> int:
+        await asyncio.sleep(0)
+        return plain(n)
+
+    tool = guard.tool(effect="write")(act)
+    assert tool.is_async
+    assert asyncio.run(tool.acall(1)).value == 2
 
 
 def test_an_async_call_is_a_coroutine_for_everything_that_takes_one(guard: settled.Guard) -> None:

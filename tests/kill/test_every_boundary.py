@@ -32,6 +32,19 @@ def effects(*tools):
     return {f"{tool}: {when} the effect" for tool in tools for when in ("before", "after")}
 
 
+GIVEN_UP = {"before GiveWay", "inside GiveWay", "after GiveWay"}
+LONG = {
+    "batch": (11, effects("stow") | {"noted the items", "inside LookAtItems"}),
+    "undone probed batch": (37, effects("stow")),
+    "draft": (47, effects("write", "mail", "throw_away") | {"inside DropDrafts", "inside Decide", "inside Discarded"}),
+    "undone draft": (67, effects("recall")),
+    "rewind": (31, {"before SetAside", "inside SetAside", "after SetAside", "inside UndoOne", "after HoldRun"}),
+    "kept rewind": (29, {"inside SetAside"}),
+    "fallback": (71, GIVEN_UP | effects("invoice", "cash")),
+}
+"""Script -> boundaries from one death to the next, and those that one has to die at besides."""
+
+
 SCRIPTS = {
     "agent": AROUND | ENDS | AGAIN | effects("look", "send", "put") | {"inside EnterRun"},
     "doubt": AROUND | ENDS | AGAIN | effects("book", "charge") | SETTLING,
@@ -66,6 +79,19 @@ def test_killed_at_every_boundary(nursery, tmp_path, script):
     odd = died(everywhere(nursery, Plan(str(tmp_path), script, at=1), step=2))
     even = died(everywhere(nursery, Plan(str(tmp_path), script, at=2, is_async=True), step=2))
     for number, name in enumerate(sorted(SCRIPTS[script] - {*odd, *even})):
+        died_at(nursery, name, Plan(str(tmp_path / f"missed-{number}"), script))
+
+
+@pytest.mark.parametrize("script", LONG)
+def test_killed_on_a_long_way(nursery, tmp_path, script):
+    """More happens in one life of these: ``python -m settled.testing.kill --every`` takes all boundaries."""
+    step, named = LONG[script]
+    deaths = [*everywhere(nursery, Plan(str(tmp_path), script, at=1), step=2 * step)]
+    deaths += everywhere(nursery, Plan(str(tmp_path), script, at=1 + step, is_async=True), step=2 * step)
+    assert [str(death) for death in deaths if death.problems] == []
+    places = {death.boundary for death in deaths if death.died}
+    assert len(places) > 1
+    for number, name in enumerate(sorted(named - places)):
         died_at(nursery, name, Plan(str(tmp_path / f"missed-{number}"), script))
 
 

@@ -2,16 +2,16 @@
 
 import shutil
 import time
+from random import Random
 
 import pytest
 
-from settled.core.values import replace
 from settled.testing.kill.fuse import crossed
-from settled.testing.kill.joins import no_more_guests, token_file
-from settled.testing.kill.judge import judge
+from settled.testing.kill.joins import no_more_guests
 from settled.testing.kill.ledger import Ledger
 from settled.testing.kill.nursery import KILLED
-from settled.testing.kill.plan import Plan
+from settled.testing.kill.rounds import at_random
+from settled.testing.kill.visits import Visit
 
 PATIENCE = 60.0
 
@@ -21,47 +21,6 @@ def until(there, what):
     while not there():
         assert time.monotonic() < end, what
         time.sleep(0.002)
-
-
-class Visit:
-    """One host and one guest on one journal, each with the boundary that it is to die at."""
-
-    def __init__(self, nursery, home, *, host=None, guest=None, is_async=False, journal="", script="guest"):
-        home.mkdir()
-        self.nursery = nursery
-        self.host = Plan(str(home), "host", name="host", at=host, is_async=is_async, journal=journal)
-        self.guest = replace(self.host, script=script, name="guest", at=guest, is_async=not is_async)
-        self.codes = {}
-
-    def start(self):
-        """Let the host begin; return whether it lived to give its token."""
-        self.pids = {"host": self.nursery.start(self.host)}
-        until(lambda: token_file(self.host.home).exists() or self.is_dead(self.host), "no token")
-        if token_file(self.host.home).exists():
-            self.pids["guest"] = self.nursery.start(self.guest)
-
-    @staticmethod
-    def is_dead(plan):
-        names = crossed(plan.trace, "main")
-        return plan.at is not None and (len(names) == plan.at or names[-1:] == [plan.at])
-
-    def end(self):
-        for name in sorted(self.pids):
-            self.codes[name] = self.nursery.wait(self.pids[name])
-            no_more_guests(self.host.home).touch()
-        no_more_guests(self.host.home).touch()
-
-    def problems(self):
-        found = judge(replace(self.host, at=None, entry=20))
-        if not found:
-            shutil.rmtree(self.host.home)
-        return found
-
-    @property
-    def died(self):
-        """The boundaries at which one died."""
-        plans = {"host": self.host, "guest": self.guest}
-        return [crossed(plans[name].trace, "main")[-1] for name, code in self.codes.items() if code == KILLED]
 
 
 def visits(nursery, folder, first, *, step, **of):
@@ -74,7 +33,10 @@ def visits(nursery, folder, first, *, step, **of):
         visit.end()
         died = visit.died
         places += died
-        problems += [f"died at {number} {died}: {problem}" for problem in visit.problems()]
+        found = visit.problems()
+        problems += [f"died at {number} {died}: {problem}" for problem in found]
+        if not found:
+            shutil.rmtree(visit.host.home)
         moving = next(who for who, at in of.items() if at is ...)
         if visit.codes.get(moving) != KILLED:
             assert problems == []
@@ -100,6 +62,15 @@ def test_the_host_dies_at_boundaries_all_the_way(nursery, place, tmp_path):
     assert len(died) > 6
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_both_at_work_at_once_die_at_random(nursery, place, tmp_path, seed):
+    dice, folder = Random(seed), tmp_path / "round"
+    folder.mkdir()
+    deaths = at_random(nursery, folder, dice, scripts=["pair"], journal=place)
+    assert [str(death) for death in deaths if death.problems] == []
+    assert len(deaths) == 2
+
+
 def test_both_die(nursery, place, tmp_path):
     died = visits(nursery, tmp_path, 1, step=5 if place else 3, host="gave the token", guest=..., journal=place)
     assert died.count("gave the token") > 4
@@ -113,7 +84,7 @@ def test_the_host_dies_while_it_undoes_what_a_dead_guest_left(nursery, place, tm
 
 @pytest.mark.parametrize("dies", [False, True])
 def test_the_host_gives_up_while_the_guest_is_at_work(nursery, place, tmp_path, dies):
-    visit = Visit(nursery, tmp_path / "visit", journal=place, script="stuck guest")
+    visit = Visit(nursery, tmp_path / "visit", journal=place, scripts=("host", "stuck guest"))
     visit.start()
     until(lambda: "stuck" in crossed(visit.guest.trace), "the guest never came to its work")
     no_more_guests(visit.host.home).touch()

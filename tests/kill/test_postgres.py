@@ -28,6 +28,18 @@ def test_killed_at_boundaries(nursery, postgres, tmp_path, script):
     assert len(deaths) > 5
 
 
+LONG = {"batch": 17, "undone probed batch": 61, "draft": 71, "undone draft": 97, "rewind": 41, "kept rewind": 37}
+"""Script -> boundaries from one death to the next, since more happens in one life of these."""
+
+
+@pytest.mark.parametrize(("script", "step"), [*LONG.items(), ("fallback", 97)])
+def test_killed_on_a_long_way(nursery, postgres, tmp_path, script, step):
+    plan = Plan(str(tmp_path), script, at=step // 2, is_async=step % 4 == 1, journal=postgres.url())
+    deaths = list(everywhere(nursery, plan, step=step))
+    assert [str(death) for death in deaths if death.problems] == []
+    assert len([death for death in deaths if death.died]) > 1
+
+
 def answers(plan):
     return [json.loads(line) for line in plan.told.read_text().splitlines()]
 

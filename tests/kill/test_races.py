@@ -13,8 +13,9 @@ import pytest
 import settled
 from settled.core.values import replace
 from settled.ports import CallQuery
+from settled.testing.kill.aftermath import HOUR
 from settled.testing.kill.fuse import crossed
-from settled.testing.kill.judge import HOUR, judge
+from settled.testing.kill.judge import judge
 from settled.testing.kill.ledger import Ledger
 from settled.testing.kill.nursery import KILLED
 from settled.testing.kill.plan import Plan

@@ -159,9 +159,9 @@ def declare(function: Callable[P, Any], given: dict[str, Any]) -> SyncTool[P, An
 
 
 def is_async(function: object) -> bool:
-    """Whether calling it gives a coroutine; a plain wrapper around an async function counts as one."""
+    """Whether calling it gives a coroutine: so of a wrapper that is async, or plain around an async function."""
     inner = inspect.unwrap(function) if callable(function) else function
-    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(function).__call__)
+    return any(inspect.iscoroutinefunction(each) for each in (function, inner, type(function).__call__))
 
 
 def by_model(tool: Tool[Any, T], arguments: Mapping[str, Any], step: str | None) -> BoundCall[T]:

@@ -12,7 +12,7 @@ from settled.core.values import replace
 from settled.testing.kill.service import MOST_PATIENCE, Action
 
 if TYPE_CHECKING:
-    from settled.testing.kill.scripts import Flow
+    from settled.testing.kill.script import Flow
     from settled.testing.kill.stage import Stage
 
 CHILDREN = 8

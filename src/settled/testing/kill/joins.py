@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from settled.api.run import current_run
 from settled.testing.kill.sagas import GivenUp
 from settled.testing.kill.service import MOST_PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
     from pathlib import Path
 
+    from settled.testing.kill.script import Flow
     from settled.testing.kill.service import Action
     from settled.testing.kill.stage import Stage
-
-    Flow = Generator[Any, Any, None]
 
 KEY = "of the kill suite alone"
 LANE = "guest"
@@ -34,10 +32,12 @@ def no_more_guests(home: Path) -> Path:
 
 
 def hosting(stage: Stage, actions: tuple[Action, ...]) -> Flow:
-    """Do the first thing, let a guest in, do the last thing, and give up."""
-    first, last = actions
+    """Do the first thing, let a guest in, go on while it is at work, do the last thing, and give up."""
+    first, *meanwhile, last = actions
     stage.tell(first, (yield stage.bind(first)))
     _give_token(stage)
+    for action in meanwhile:
+        stage.tell(action, (yield stage.bind(action)))
     end = time.monotonic() + MOST_PATIENCE
     while not no_more_guests(stage.plan.home).exists() and time.monotonic() < end:
         time.sleep(0.002)

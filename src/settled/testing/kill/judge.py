@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from settled.core import codec, rules
 from settled.core.states import State
 from settled.core.values import replace
 from settled.ports import CallQuery
-from settled.testing.kill import sagas
+from settled.testing.kill.aftermath import HOUR, relive
 from settled.testing.kill.scripts import SCRIPTS, one_by_one, play
 from settled.testing.kill.service import PROBED, REPEATABLE
 from settled.testing.kill.stage import ELSEWHERE, Stage, Told
@@ -22,11 +21,9 @@ if TYPE_CHECKING:
     from settled.core.call import Call
     from settled.core.model import Moment
     from settled.testing.kill.plan import Plan
-    from settled.testing.kill.scripts import Script
+    from settled.testing.kill.script import Script
     from settled.testing.kill.service import Action
 
-HOUR = 3600.0
-"""By which the journal's clock is put forward: longer than any lease, shorter than what services remember."""
 MARGIN = 5.0
 """Seconds."""
 NEVER_MORE = ("succeeded", "failed", "expired")
@@ -57,9 +54,9 @@ def judge(plan: Plan) -> list[str]:
     ``plan``: that of the last process that lived.
     """
     script = SCRIPTS[plan.script]
-    if script.saga:
-        trip = SCRIPTS["saga"] if script.flow is sagas.undoing else script
-        return sagas.judge(plan, lambda its: Stage(its, trip), lambda stage: play(stage, trip))
+    if script.end is not None:
+        trip = SCRIPTS[script.again] if script.again else script
+        return relive(plan, trip, lambda its: Stage(its, trip), lambda stage: play(stage, trip))
     (plan.home / "go-on").touch()  # nobody holds up the tools of the living
     with Stage(replace(plan, name="again", entry=plan.entry + 1, wait=0.0), script) as stage:
         dead = see(stage)
@@ -84,21 +81,14 @@ def judge(plan: Plan) -> list[str]:
 def _ask(stage: Stage, script: Script) -> dict[str, Told]:
     """Ask for every action, in this process; return what was told of each."""
     play(stage, replace(script, flow=one_by_one))
-    return {told.order: told for told in _told(stage.plan)}
-
-
-def _told(plan: Plan) -> list[Told]:
-    lines = plan.told.read_text().splitlines() if plan.told.exists() else []
-    return [Told(**json.loads(line)) for line in lines]
+    return {told.order: told for told in stage.told_by(stage.plan.name)}
 
 
 def see(stage: Stage) -> Scene:
     """Look without asking for anything."""
     records = _grouped((_order(call), call) for call in stage.journal.find(CallQuery(limit=1000)))
     effects = _grouped((effect.order, effect.value) for effect in stage.ledger.effects())
-    everyone = [replace(stage.plan, name=path.stem) for path in sorted(stage.plan.home.glob("*.told"))]
-    told = [told for each in everyone for told in _told(each)]
-    return Scene(records, effects, told, stage.journal.now())
+    return Scene(records, effects, stage.everything_told(), stage.journal.now())
 
 
 def _order(call: Call) -> str:

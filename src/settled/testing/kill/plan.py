@@ -57,3 +57,8 @@ class Plan:
     def told(self) -> Path:
         """Where it writes what it was told."""
         return self.home / f"{self.name}.told"
+
+    @property
+    def over(self) -> Path:
+        """What it leaves when it has come to its end."""
+        return self.home / f"{self.name}.over"

@@ -7,24 +7,39 @@ import shutil
 import signal
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from settled.core.values import replace
+from settled.testing.kill.aftermath import HOUR
 from settled.testing.kill.fuse import crossed
-from settled.testing.kill.judge import HOUR, judge
+from settled.testing.kill.judge import judge
 from settled.testing.kill.nursery import KILLED, awaited
 from settled.testing.kill.plan import Plan
+from settled.testing.kill.scripts import SCRIPTS
+from settled.testing.kill.visits import Visit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
     from random import Random
 
     from settled.testing.kill.nursery import Nursery
 
-AT_RANDOM = ("agent", "doubt", "desk", "fan", "person", "care", "saga", "doubtful saga")
+CASTS = {
+    "draft": ("draft", "letters", "decider", "tidier"),
+    "undone draft": ("undone draft", "decider", "given up letters"),
+    "rewind": ("rewind", "booking", "rewinder"),
+    "kept rewind": ("kept rewind", "kept booking", "keeper"),
+}
+"""Script -> those of which each process of a round plays one; the others are played by all. The first is judged by."""
+AT_RANDOM = (
+    *("agent", "doubt", "desk", "fan", "person", "care", "saga", "doubtful saga"),
+    *("batch", "probed batch", "undone batch", "undone probed batch", "fallback", "pair", *CASTS),
+)
 """Scripts that wait for nobody outside."""
 LAST_BOUNDARY = 60
+LONGER = 160
+"""The last boundary of scripts with oracles of their own: more happens in one life of them."""
 LONGEST = 0.2
 """Seconds that a process may work, or start, before it is killed from outside."""
 
@@ -79,9 +94,13 @@ def once(nursery: Nursery, plan: Plan) -> Death:
     return Death(plan, died, names[-1] if names else "", len(names), judge(plan))
 
 
-def at_random(nursery: Nursery, folder: Path, dice: Random) -> list[Death]:
-    """Play one round: up to three generations of one or two processes on one file, then a judge."""
-    draft = Plan(str(folder), dice.choice(AT_RANDOM), wait=0.2)
+def at_random(
+    nursery: Nursery, folder: Path, dice: Random, *, scripts: Sequence[str] = AT_RANDOM, journal: str = ""
+) -> list[Death]:
+    """Play one round: up to three generations of one or two processes on one journal, then a judge."""
+    draft = Plan(str(folder), dice.choice(scripts), wait=0.2, journal=journal)
+    if draft.script == "pair":
+        return _pair(nursery, folder / "pair", dice, journal)
     deaths: list[Death] = []
     for generation in range(dice.randint(1, 3)):
         draft = replace(draft, later=generation * HOUR, is_async=dice.choice((False, True)))
@@ -90,15 +109,30 @@ def at_random(nursery: Nursery, folder: Path, dice: Random) -> list[Death]:
     return [*deaths[:-1], replace(deaths[-1], problems=problems)]
 
 
+def _pair(nursery: Nursery, home: Path, dice: Random, journal: str) -> list[Death]:
+    """Play a run in which two are at work at once; one of them dies, or both do."""
+    host, guest = (dice.choice((None, dice.randint(1, LAST_BOUNDARY))) for _ in range(2))
+    if host is None and guest is None:
+        guest = dice.randint(1, LAST_BOUNDARY // 2)
+    more: dict[str, Any] = {"is_async": dice.choice((False, True)), "journal": journal}
+    more["scripts"] = ("pair", "pair guest")
+    visit = Visit(nursery, home, host=host, guest=guest, **more)
+    visit.start()
+    visit.end()
+    deaths = [_dead(plan, visit.codes.get(plan.name, 0)) for plan in (visit.guest, visit.host)]
+    return [deaths[0], replace(deaths[1], problems=visit.problems())]
+
+
 def _generation(nursery: Nursery, draft: Plan, dice: Random, generation: int) -> list[Death]:
-    count = dice.randint(1, 2)
+    count, last = dice.randint(1, 2), LONGER if SCRIPTS[draft.script].given else LAST_BOUNDARY
     plans = [
         replace(
             draft,
+            script=dice.choice(CASTS.get(draft.script, (draft.script,))),
             name=f"process-{generation}-{place}",
             entry=1 + 10 * generation + place,
             elsewhere=dice.choice((False, True)),
-            at=dice.randint(1, LAST_BOUNDARY) if dice.choice((True, True, False)) else None,
+            at=dice.randint(1, last) if dice.choice((True, True, False)) else None,
         )
         for place in range(count)
     ]
@@ -112,7 +146,7 @@ def _generation(nursery: Nursery, draft: Plan, dice: Random, generation: int) ->
 def _kill(pid: int, plan: Plan, dice: Random) -> None:
     """Kill a process from outside at whatever it does: mostly once it is at work, now and then while it starts."""
     if dice.choice((True, True, True, False)):
-        awaited(lambda: 0 if crossed(plan.trace) else None, f"{plan} never starts")
+        awaited(lambda: 0 if crossed(plan.trace) or plan.over.exists() else None, f"{plan} never starts")
     time.sleep(dice.uniform(0, LONGEST))
     os.kill(pid, signal.SIGKILL)
 

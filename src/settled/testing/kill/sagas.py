@@ -11,38 +11,34 @@ from typing import TYPE_CHECKING, Any
 import settled
 from settled.api import sagas
 from settled.api.queue import waiting
-from settled.core import codec
+from settled.core.runs import scope_of_run
 from settled.core.states import State
-from settled.core.values import replace
 from settled.ports import CallQuery
+from settled.testing.kill.aftermath import RUN, TENANT, counts, order_of
 from settled.testing.kill.ledger import append
+from settled.testing.records import Look
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from settled.core.call import Call
     from settled.testing.kill.ledger import Effect
-    from settled.testing.kill.plan import Plan
+    from settled.testing.kill.script import Flow
     from settled.testing.kill.service import Action, Service
     from settled.testing.kill.stage import Stage
 
-    Flow = Generator[Any, Any, None]
-
-TENANT = ""
 UNDONE_BY = {"hire": "fire", "rent": "give_back"}
 BLIND = ("rent", "give_back")
 """Nobody can ask the other side about these: killed in the middle of one, a person decides."""
 LEFT_IN_DOUBT = "lodge"
 """The answer to undoing this one is lost."""
-HOUR = 3600.0
 
 
 class GivenUp(Exception):  # noqa: N818 - the name says what the agent does
     """The agent has failed."""
 
 
-def declare(guard: settled.Guard, service: Service, *, is_async: bool) -> None:
+def declare(stage: Stage) -> None:
     """Declare two tools and what undoes them."""
+    guard, service, is_async = stage.guard, stage.service, stage.plan.is_async
     probed: dict[str, Any] = {"probe": service.find, "max_request_lifetime": 0.02, "max_attempt_lifetime": 600.0}
     for name in ("fire", "give_back", "hire", "rent"):
         more: dict[str, Any] = {} if name in BLIND else dict(probed)
@@ -95,51 +91,17 @@ def note_the_end(stage: Stage, error: BaseException) -> None:
 # --- the judge --------------------------------------------------------------------------------
 
 
-def judge(plan: Plan, open_stage: Any, play: Any) -> list[str]:
-    """Start again in the dead process's place, at once and once every lease is over; return what is wrong."""
-    (plan.home / "go-on").touch()
-    again = replace(plan, name="again", entry=plan.entry + 1, wait=0.0, at=None)
-    with open_stage(again) as stage:
-        before = stage.ledger.effects()
-        play(stage)
-        problems = _at_once(plan, stage, before)
-    with open_stage(replace(again, name="later", entry=plan.entry + 2, later=plan.later + HOUR)) as stage:
-        stage.guard.reconcile()
-        play(stage)
-        stage.guard.reconcile()
-        _in_time(stage)
-        return problems + _end(stage)
-
-
-def _in_time(stage: Stage) -> None:
-    """Go on with what is left until nothing more comes of it."""
-    end = time.monotonic() + 20.0
-    while sagas.unfinished(stage.guard) and time.monotonic() < end:
-        sagas.carry_on(stage.guard, wait=5.0)
-
-
-def _at_once(plan: Plan, stage: Stage, before: list[Effect]) -> list[str]:
-    """Whoever cannot see the death takes the owner for alive, and does nothing."""
-    run = stage.journal.run(TENANT, "trip")
-    held = run is not None and run.owner is not None and run.owner.space == "elsewhere"
-    if held and plan.elsewhere and stage.ledger.effects() != before:
-        return ["the run's owner may live, and something was done in its place"]
-    return []
-
-
-def _end(stage: Stage) -> list[str]:
-    problems = [*stage.journal.verify().problems, *stage.journal.check().problems]
-    run = stage.journal.run(TENANT, "trip")
+def end(stage: Stage) -> list[str]:
+    """Say what is wrong with a run that was to be undone."""
+    run = stage.journal.run(TENANT, RUN)
     if run is None or str(run.state) not in ("compensated", "partly_compensated"):
-        return [*problems, f"the run is {run.state if run else 'not on record'}, neither undone nor undone in part"]
+        return [f"the run is {run.state if run else 'not on record'}, neither undone nor undone in part"]
     effects, queued = stage.ledger.effects(), waiting(stage.journal)
     done = [e for e in effects if e.tool in UNDONE_BY]
-    problems += [f"{tool} {order}: {n} times" for (tool, order), n in _counts(effects).items() if n > 1]
+    problems = [f"{tool} {order}: {n} times" for (tool, order), n in counts(effects).items() if n > 1]
     for effect in done:
         problems += _undone(effect, effects, queued, str(run.state))
     problems += _order(stage, effects)
-    open_ones = stage.journal.find(CallQuery(states=(State.PROCESSING,), limit=100))
-    problems += [f"{call.operation_id} ({call.tool}) is left in processing" for call in open_ones]
     problems += [
         f"{call.operation_id} ({call.tool}) waits without need: {call.reason}" for call in queued if not _doubt(call)
     ]
@@ -148,32 +110,35 @@ def _end(stage: Stage) -> list[str]:
     return problems
 
 
-def _counts(effects: list[Effect]) -> dict[tuple[str, str], int]:
-    counts: dict[tuple[str, str], int] = {}
-    for effect in effects:
-        counts[effect.tool, effect.order] = counts.get((effect.tool, effect.order), 0) + 1
-    return counts
-
-
 def _undone(effect: Effect, effects: list[Effect], queued: list[Call], state: str) -> list[str]:
     """Whether an effect is undone, after it was done, or stands in the queue."""
     undoing = [e for e in effects if (e.tool, e.order) == (UNDONE_BY[effect.tool], effect.order)]
     if undoing:
         early = effects.index(undoing[0]) < effects.index(effect)
         return [f"{effect.order}: undone before it was done"] if early else []
-    if not any(_order_of(call) == effect.order for call in queued):
+    if not any(order_of(call) == effect.order for call in queued):
         return [f"{effect.order}: neither undone nor in the queue"]
     return [f"{effect.order}: not undone, and the run is on record as undone"] if state == "compensated" else []
 
 
 def _order(stage: Stage, effects: list[Effect]) -> list[str]:
-    """The last done is undone first; the last two go side by side, and what was in doubt on the way may be late."""
-    doubted = {_order_of(call) for call in stage.journal.find(CallQuery(limit=1000)) if _was_in_doubt(call)}
-    orders = [e.order for e in effects if e.tool in UNDONE_BY]
-    places = {order: min(place, len(orders) - 2) for place, order in enumerate(orders)}
+    """The last begun is undone first, by the journal's order; what was in doubt on the way may be late."""
+    doubted = {order_of(call) for call in stage.journal.find(CallQuery(limit=1000)) if _was_in_doubt(call)}
+    steps = stage.journal.perform(Look(lambda books: books.begun_in(scope_of_run(TENANT, RUN))))
+    places = {order_of(step.call): step.place for step in steps}
     undone = [places[e.order] for e in effects if e.tool in UNDONE_BY.values() and e.order not in doubted]
     if undone != sorted(undone, reverse=True):
-        return [f"undone in the order {undone} of what was done"]
+        return [f"undone in the order {undone} of what was begun"]
+    return _begun(stage, [e.order for e in effects if e.tool in UNDONE_BY and e.order not in doubted], places)
+
+
+def _begun(stage: Stage, orders: list[str], places: dict[str, int]) -> list[str]:
+    """Whether the journal's order is that of the books, for all that one agent did one after the other."""
+    scripts = [["guide", "raft", "porter", "boat"], ["tent", "cook", "mule"], ["guide", "tent"]]
+    for one in scripts if stage.plan.script == "pair" else scripts[2:]:
+        begun = [places[order] for order in orders if order in one]
+        if begun != sorted(begun):
+            return [f"begun in the order {begun} of the journal"]
     return []
 
 
@@ -184,10 +149,6 @@ def _was_in_doubt(call: Call) -> bool:
 def _doubt(call: Call) -> bool:
     """Whether it waits for a true doubt: nobody can ask about it."""
     return call.state is State.UNKNOWN and call.tool in BLIND
-
-
-def _order_of(call: Call) -> str:
-    return str(codec.loads(call.arguments)["order"]) if call.arguments else ""
 
 
 def undoing(stage: Stage, actions: tuple[Action, ...]) -> Flow:

@@ -6,47 +6,29 @@ import asyncio
 import itertools
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from settled.errors import DeclarationError, RunError
 from settled.journals.prune import prune
 from settled.journals.sqlite import SqliteJournal
-from settled.testing.kill import joins, sagas
+from settled.testing.kill import batches, drafts, fallbacks, joins, rewinds, sagas
 from settled.testing.kill.forks import forking
 from settled.testing.kill.ledger import append
+from settled.testing.kill.script import Script, asked
 from settled.testing.kill.service import MOST_PATIENCE, Action
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
     import settled
+    from settled.testing.kill.script import Flow
     from settled.testing.kill.stage import Stage
-
-    Flow = Generator[Any, Any, None]
-    """Yields a bound call, or a list of them to be made side by side; is sent the result or results."""
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """What is meant to be done, and how a process goes about it."""
-
-    actions: tuple[Action, ...]
-    flow: Callable[[Stage, tuple[Action, ...]], Flow]
-    in_run: bool = False
-    saga: bool = False
-    """The run is undone when it fails."""
-    guest: bool = False
-    """The run is another process's, which it joins."""
 
 
 def one_by_one(stage: Stage, actions: tuple[Action, ...]) -> Flow:
     """Ask for each action; once more where the answer was what else the model has done."""
     for action in actions:
-        result = yield stage.bind(action)
-        if result.reason == "untold_before":
-            result = yield stage.bind(action, time=2)
-        stage.tell(action, result)
+        yield from asked(stage, action)
 
 
 def side_by_side(stage: Stage, actions: tuple[Action, ...]) -> Flow:
@@ -139,11 +121,17 @@ def settling(stage: Stage, actions: tuple[Action, ...]) -> Flow:
     yield from ()
 
 
+def _saga(actions: tuple[Action, ...], flow: Callable[..., Flow], **more: Any) -> Script:
+    return Script(actions, flow, in_run=True, saga=True, declare=sagas.declare, end=sagas.end, **more)
+
+
 TRIP = (Action("hire", "guide"), Action("rent", "tent"), Action("hire", "cook"), Action("rent", "boat"))
 DOUBTFUL_TRIP = (
     *(Action("rent", sagas.LEFT_IN_DOUBT), Action("hire", "guide", "lost")),
     *(Action("rent", "boat", "lost"), Action("hire", "porter")),
 )
+PAIR = (Action("hire", "guide"), Action("rent", "raft"), Action("hire", "porter", "lost"), Action("rent", "boat"))
+PAIR_GUEST = (Action("rent", "tent"), Action("hire", "cook"), Action("rent", "mule"))
 AGENT = (
     Action("look", "timetable"),
     Action("send", "letter"),
@@ -174,22 +162,33 @@ SCRIPTS = {
     "forks": Script((Action("send", "before"), Action("look", "shared look")), forking),
     "asleep": Script((Action("send", "later", "away"),), one_by_one),
     "crash": Script(CRASHED, side_by_side, in_run=True),
-    "settle": Script(CRASHED, settling, in_run=True),
-    "saga": Script(TRIP, sagas.failing, in_run=True, saga=True),
-    "doubtful saga": Script(DOUBTFUL_TRIP, sagas.failing, in_run=True, saga=True),
-    "host": Script((TRIP[0], TRIP[3]), joins.hosting, in_run=True, saga=True),
-    "guest": Script(TRIP[1:3], joins.visiting, in_run=True, saga=True, guest=True),
-    "stuck guest": Script(
-        (Action("rent", "tent", "stuck"), TRIP[2]), joins.visiting, in_run=True, saga=True, guest=True
-    ),
-    "undoing": Script(TRIP, sagas.undoing, in_run=True, saga=True),
+    "settle": Script(CRASHED, settling, in_run=True, outside=True),
+    "saga": _saga(TRIP, sagas.failing),
+    "doubtful saga": _saga(DOUBTFUL_TRIP, sagas.failing),
+    "host": _saga((TRIP[0], TRIP[3]), joins.hosting),
+    "guest": _saga(TRIP[1:3], joins.visiting, guest=True),
+    "stuck guest": _saga((Action("rent", "tent", "stuck"), TRIP[2]), joins.visiting, guest=True),
+    "pair": _saga(PAIR, joins.hosting),
+    "pair guest": _saga(PAIR_GUEST, joins.visiting, guest=True),
+    "undoing": _saga(TRIP, sagas.undoing, outside=True, again="saga"),
+    **batches.SCRIPTS,
+    **drafts.SCRIPTS,
+    **fallbacks.SCRIPTS,
+    **rewinds.SCRIPTS,
 }
 
 
 def play(stage: Stage, script: Script) -> None:
-    """Play a script with the driver that the plan names."""
+    """Play a script with the driver that the plan names, and then those that follow it."""
+    _play_one(stage, script)
+    for name in script.then:
+        _play_one(stage, SCRIPTS[name])
+    stage.plan.over.touch()
+
+
+def _play_one(stage: Stage, script: Script) -> None:
     flow = script.flow(stage, script.actions)
-    if script.flow in (settling, sagas.undoing):
+    if script.outside:
         list(flow)
     elif script.saga:
         _play_saga(stage, flow)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import settled
 from settled.testing.kill.ledger import Effect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from settled.testing.kill.fuse import Fuse
     from settled.testing.kill.ledger import Ledger
 
-Trouble = Literal["", "busy", "away", "dropped", "lost", "stuck", "held"]
-"""Of the first attempt: refused before the effect (away: for a minute); no answer, before the effect (dropped) or after
-it (lost); held up until a test lets it go on, before the effect (stuck) or after it (held)."""
+Trouble = str
+"""Of the first attempt: refused before the effect (``busy``; ``away``: for a minute); no answer, before the effect
+(``dropped``) or after it (``lost``); held up until a test lets it go on, before the effect (``stuck``) or after it
+(``held``). Scripts with tools of their own have words of their own."""
 DAY = 86400.0
 MOST_PATIENCE = 60.0
 """Seconds that a tool is held up at the most: a test that forgets it fails, and does not hang."""
@@ -65,16 +67,19 @@ class Service:
 
     def act(self, tool: str, order: str, trouble: str) -> str:
         """Have the effect, and answer unless the answer is lost."""
-        call = settled.current_call()
-        self._fuse.cross(f"{tool}: before the effect")
-        effect = Effect(tool, order, call.key, f"{order}-{token_hex(6)}")
-        if tool == "charge":
+        value = self.happen(Effect(tool, order, settled.current_call().key, f"{order}-{token_hex(6)}"))
+        if trouble == "lost":
+            raise TimeoutError("the answer was lost")
+        return value
+
+    def happen(self, effect: Effect) -> str:
+        """Let an effect happen between two boundaries; return its value."""
+        self._fuse.cross(f"{effect.tool}: before the effect")
+        if effect.tool == "charge":
             effect = self.ledger.once(effect)
         else:
             self.ledger.write(effect)
-        self._fuse.cross(f"{tool}: after the effect")
-        if trouble == "lost":
-            raise TimeoutError("the answer was lost")
+        self._fuse.cross(f"{effect.tool}: after the effect")
         return effect.value
 
     def find(self, call: settled.Call) -> settled.Happened | settled.NotHappened:
@@ -90,6 +95,19 @@ class Service:
         end = time.monotonic() + MOST_PATIENCE
         while not self._go_on.exists() and time.monotonic() < end:
             yield 0.005
+
+
+def either(function: Callable[..., Any], *, is_async: bool) -> Any:
+    """Return a tool's function as it is, or as ``async def``."""
+    if not is_async:
+        return function
+
+    @functools.wraps(function)
+    async def act(*args: Any, **kwargs: Any) -> Any:
+        await asyncio.sleep(0)
+        return function(*args, **kwargs)
+
+    return act
 
 
 def declare(guard: settled.Guard, service: Service, names: Iterable[str], *, is_async: bool) -> None:

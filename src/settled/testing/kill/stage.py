@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import settled
 from settled import host
+from settled.api.bound import BoundCall, CallOptions
 from settled.core.values import replace
-from settled.testing.kill import joins, sagas
+from settled.testing.kill import joins
 from settled.testing.kill.fuse import Fuse
 from settled.testing.kill.journal import fused
 from settled.testing.kill.ledger import Ledger, append
@@ -19,7 +20,7 @@ from settled.testing.kill.service import Action, Service, declare
 if TYPE_CHECKING:
     from settled.core.model import Moment
     from settled.testing.kill.plan import Plan
-    from settled.testing.kill.scripts import Script
+    from settled.testing.kill.script import Script
 
 RUN = "trip"
 ELSEWHERE = "elsewhere"
@@ -43,13 +44,13 @@ class Stage:
 
     def __init__(self, plan: Plan, script: Script, fuse: Fuse | None = None) -> None:
         self.plan, self.fuse, self.in_run, self.saga = plan, fuse or Fuse(), script.in_run, script.saga
-        self.guest = script.guest
+        self.guest, self.given, self.patience = script.guest, script.given, script.patience
         self.ledger = Ledger(plan.home / "ledger")
         self.service = Service(self.ledger, plan.home, self.fuse)
         self.journal = fused(plan, self.fuse, self._clock)
         self.guard = settled.Guard(self.journal, lease=plan.lease, token_key=joins.KEY)
-        if script.saga:
-            sagas.declare(self.guard, self.service, is_async=plan.is_async)
+        if script.declare is not None:
+            script.declare(self)
         else:
             declare(self.guard, self.service, {action.tool for action in script.actions}, is_async=plan.is_async)
 
@@ -70,6 +71,9 @@ class Stage:
     def bind(self, action: Action, *, time: int = 1) -> settled.BoundCall[Any]:
         """Return the call for an action, as a model asks for it this time: with new ids and new words."""
         given = {"order": action.order, "trouble": action.trouble, "memo": f"words of entry {self.plan.entry}"}
+        if self.given is not None:  # by code, which is never told of what else it has done
+            options = CallOptions(wait=min(self.plan.wait, self.patience))
+            return BoundCall(self.guard.tools[action.tool], kwargs=self.given(self, action), options=options)
         step = f"message {self.plan.entry} {action.order} {time}/1" if self.in_run else None
         bound = self.guard.bind(action.tool, given, step=step)
         if isinstance(bound, settled.Result):
@@ -84,6 +88,15 @@ class Stage:
         append(self.plan.told, json.dumps(asdict(told)))
         self.fuse.cross("told")
         return told
+
+    def everything_told(self) -> list[Told]:
+        """Return what any process was ever told, sorted by process."""
+        return [told for path in sorted(self.plan.home.glob("*.told")) for told in self.told_by(path.stem)]
+
+    def told_by(self, name: str) -> list[Told]:
+        """Return what one process was told."""
+        place = replace(self.plan, name=name).told
+        return [Told(**json.loads(line)) for line in place.read_text().splitlines()] if place.exists() else []
 
     def __enter__(self) -> Self:
         return self
