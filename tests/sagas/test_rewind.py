@@ -51,6 +51,40 @@ def test_a_conflict_names_the_command(guard):
             guard.order(1, "coffee")
 
 
+def test_what_is_made_anew_is_sent_another_key(desk):
+    """Under the old one the service knows what was set aside: a probe by key would take that for the new effect."""
+    guard, sent, lost = desk.open(), {}, []
+
+    def probe(call):
+        return settled.Happened(sent[call.key]) if call.key in sent else settled.NotHappened()
+
+    options = {"probe": probe, "max_request_lifetime": 0.0, "attempts": 1, "breaker": None}
+
+    @guard.tool(effect="write", key="room:{number}", waiver="a room stays", **options)
+    def room(number: int, guest: str) -> str:
+        if guest in lost:
+            raise TimeoutError
+        return sent.setdefault(settled.current_call().key, guest)
+
+    with guard.run("r"):
+        first = room.call(1, "ann")
+        assert room(2, "bob") == "bob"
+    rewound(guard, first, effects="keep")
+    lost.append("cid")
+    with guard.run("r"):
+        assert room.call(1, "cid").status == "not_done"
+    lost.clear()
+    with guard.run("r"):
+        second = room.call(1, "cid")
+        assert (second.value, room(2, "bob")) == ("cid", "bob")
+    rewound(guard, second, effects="keep")
+    with guard.run("r"):
+        assert room(1, "dan") == "dan"
+    assert sorted(sent.values()) == ["ann", "bob", "bob", "cid", "dan"]
+    assert sent[guard.journal.get(first.operation_id).outward] == "ann"  # it is still asked about by what was sent
+    assert sent[guard.journal.get(second.operation_id).outward] == "cid"
+
+
 def test_what_had_an_effect_is_not_rewound_by_itself(guard, made):
     with guard.run("r"):
         first = guard.order.call(1, "tea")

@@ -178,7 +178,7 @@ class Comparison:
         return entry.effect.wall >= max(self.start, self.known_since)
 
     def _known(self, call: Call) -> Known:
-        key = format_key(call.key, self.tool.checked.options.key_format)
+        key = format_key(call.outward, self.tool.checked.options.key_format)
         other = call.scope.startswith("undo:") or part_of(call)
         return Known(call, key, self._as_given(call) if other else call.identity, self._items(call))
 

@@ -242,7 +242,7 @@ def _prober(guard: Guard, tool: Tool[Any, Any], probe: Callable[[CurrentCall], A
 
 def view(guard: Guard, tool: Tool[Any, Any], call: Call) -> CurrentCall:
     """Return what a probe may know of a recorded call."""
-    key = format_key(call.key, tool.checked.options.key_format)
+    key = format_key(call.outward, tool.checked.options.key_format)
     arguments = codec.loads(guard.vault.unlock(call.arguments)) if call.arguments else {}
     return CurrentCall(key, len(call.attempts), call.operation_id, None, arguments, call.first_intent.wall)
 

@@ -82,6 +82,8 @@ class RunRecord(Struct, frozen=True):
     changed: float = 0.0
     tokens: int = 0
     """Model tokens sent, over all entries, where they are counted (see ``core/metering.py``)."""
+    rewound: int = 0
+    """How often calls of it were set aside."""
 
 
 class Books(Protocol):

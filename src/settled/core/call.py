@@ -66,6 +66,16 @@ class Call(Struct, frozen=True):
     """A person's leave, where one is needed."""
     log_no: int = 0
     log_head: str = ""
+    sent_key: str = ""
+    """The key that its tool is given, where that is not ``key`` (see ``outward``)."""
+
+    @property
+    def outward(self) -> str:
+        """The key that its tool is given, and that the tool's own system may be asked about.
+
+        It differs from ``key`` once a rewind has set a call aside: what that one did may be found under the old one.
+        """
+        return self.sent_key or self.key
 
     @property
     def first_intent(self) -> Moment:

@@ -29,6 +29,7 @@ from settled.core.keys import scoped_key
 from settled.core.leave import ask_for, asked_anew, given, use
 from settled.core.match import Match, find, reserve
 from settled.core.model import Effect, KeyKind
+from settled.core.parts import OF
 from settled.core.pausing import paused_by
 from settled.core.settling import orphaned
 from settled.core.states import Event, State
@@ -237,7 +238,15 @@ class Claim(Struct, frozen=True):
             message=ask.message,
             step=ask.step,
             despite=tuple(sorted(ask.despite)),
+            sent_key=self._sent_key(books),
         )
+
+    def _sent_key(self, books: Books) -> str:
+        """Return the key to be sent in a run that was rewound: under the old one the old effect may be found."""
+        ask = self.ask
+        own = ask.kind is KeyKind.BUSINESS and not ask.message.startswith(OF)  # items are named by their batch's record
+        run = books.run(ask.tenant, ask.run_id) if own and ask.run_id else None
+        return f"{ask.key}~{run.rewound}" if run is not None and run.rewound else ""
 
 
 def _unsettled(books: Books, ask: Ask, own: str = "") -> Unsettled | None:

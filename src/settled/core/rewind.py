@@ -207,13 +207,14 @@ class SetAside(Struct, frozen=True):
             return Refused("its calls have changed since they were looked at")
         detail = f"rewound by {self.by}: {self.reason}"
         aside = [_aside(books, call, detail, now) for call in seen.calls]
-        books.put_run(replace(run, state=RunState.KEPT, reason=detail, owner=None, lease=None, changed=now.wall))
+        kept = replace(run, state=RunState.KEPT, reason=detail, owner=None, lease=None, changed=now.wall)
+        books.put_run(replace(kept, rewound=run.rewound + 1))
         return aside
 
 
 def _aside(books: Books, call: Call, detail: str, now: Moment) -> Call:
     call = close(books, call, now, SET_ASIDE, "rewind")
-    noted, row = evolve(call, Event.NOTE, now, detail=detail)
+    noted, row = evolve(call, Event.NOTE, now, detail=detail, sent_key=call.outward)
     books.put(noted, row)
     if noted.state in UNCONFIRMED:
         drop(books, noted, now)

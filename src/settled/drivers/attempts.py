@@ -38,7 +38,7 @@ def current_call(command: Invoke, binding: Binding) -> CurrentCall:
     entry = Entry(no, range(1, no))
     outer = current.get()
     around = (outer.around if outer else frozenset()) | {call.operation_id}
-    key = binding.key_for_tool(call.key)
+    key = binding.key_for_tool(call.outward)
     wire, terms = wire_of(command, binding), call.terms
     covered = bool(terms.compensate) or terms.irreversible or (outer is not None and outer.covered)
     return CurrentCall(

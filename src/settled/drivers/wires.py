@@ -35,7 +35,7 @@ def wire_of(command: Invoke, binding: Binding) -> Recorder | None:
 
 def _key(command: Invoke, binding: Binding) -> str:
     ours = command.call is not None and binding.policy.terms.effect is Effect.DEDUPLICATED
-    return binding.key_for_tool(command.call.key) if ours and command.call is not None else ""
+    return binding.key_for_tool(command.call.outward) if ours and command.call is not None else ""
 
 
 def sight_of(command: Invoke, binding: Binding, *, failed: bool) -> Sight | None:

@@ -181,13 +181,20 @@ def _parts(call: Call) -> list[Any]:
         call.held,
         call.not_before,
         call.despite,
-        *(() if call.leave is None else (_leave(call.leave),)),
+        *_later(call),
     ]
+
+
+def _later(call: Call) -> list[Any]:
+    """Return what came with later releases, where there is any: older ones read a row without it."""
+    leave = None if call.leave is None else _leave(call.leave)
+    return [leave, call.sent_key] if call.sent_key else [] if leave is None else [leave]
 
 
 def _unpacked(more: list[Any]) -> dict[str, Any]:
     words, fingerprint, claim, owner, created, changed, series, before, message, step, attempts, fault = more[:12]
-    reason, note, decided, asserted, held, not_before, despite, *leave = more[12:]
+    reason, note, decided, asserted, held, not_before, despite, *later = more[12:]
+    leave, sent_key = [*later, None, ""][:2] if len(later) < 2 else later  # noqa: PLR2004 - as ``_later`` writes it
     return {
         "words": words,
         "fingerprint": fingerprint,
@@ -208,7 +215,8 @@ def _unpacked(more: list[Any]) -> dict[str, Any]:
         "held": held,
         "not_before": not_before,
         "despite": tuple(despite),
-        "leave": _leave_of(*leave[0]) if leave else None,
+        "leave": _leave_of(*leave) if leave else None,
+        "sent_key": sent_key or "",
     }
 
 

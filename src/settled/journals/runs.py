@@ -144,7 +144,7 @@ def run_values(run: RunRecord) -> tuple[Any, ...]:
             run.parent,
             run.begun,
             run.changed,
-            *([run.tokens] if run.tokens else []),  # as an older release writes it, where it can be
+            *([run.tokens, run.rewound] if run.rewound else [run.tokens] if run.tokens else []),  # else as before
         ]
     )
     return run.run_id, run.tenant, run.entry, run.turn, run.since, spent_text(run.spent), run.state.value, body

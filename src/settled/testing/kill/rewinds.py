@@ -59,12 +59,10 @@ def _tool(stage: Stage, name: str) -> Any:
 
 
 def _finding(stage: Stage) -> Any:
-    """Return a probe that looks at the arguments too: what is made anew has the key of what was set aside."""
+    """Return a probe that looks by key alone: what is made anew has been sent another one than what was set aside."""
 
     def find(call: settled.Call) -> settled.Happened | settled.NotHappened:
-        begin = "{order}-{size}-".format(**call.arguments)
-        same = (each for each in stage.ledger.of(call.arguments["order"]) if each.key == call.key)
-        found = next((effect for effect in same if effect.value.startswith(begin)), None)
+        found = next((each for each in stage.ledger.of(call.arguments["order"]) if each.key == call.key), None)
         return settled.NotHappened() if found is None else settled.Happened(found.value)
 
     return find
