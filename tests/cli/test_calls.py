@@ -16,6 +16,7 @@ ROW = {
         "not_before",
         "key",
         "key_kind",
+        "sent_key",
         "tenant",
         "run",
         "undoes",

@@ -55,6 +55,7 @@ def of_call(call: Call, now: Moment) -> Facts:
         "held": call.held,
         "not_before": when(call.not_before),
         "key": call.key,
+        "sent_key": call.outward,
         "key_kind": str(call.kind),
         "tenant": call.tenant,
         "run": run_of(call.scope),

@@ -90,7 +90,7 @@ def _identity(it: Call, now: float, known: Document) -> list[tuple[str, str]]:
         ("why", known["why"]),
         ("made", moment(it.created.wall, now)),
         ("changed", moment(it.changed.wall, now)),
-        ("key", f"{it.key} ({it.kind})"),
+        ("key", f"{it.key} ({it.kind})" + (f", sent as {it.outward}" if it.outward != it.key else "")),
         ("tenant", it.tenant),
         ("run", known["run"] or ""),
         ("undoes", f"{known['undoes_what']} [{known['undoes']}]" if known["undoes"] else ""),
