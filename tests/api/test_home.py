@@ -3,11 +3,16 @@
 import asyncio
 import multiprocessing
 import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import settled
 from settled.drivers.home import Home
+from settled.ports import CallQuery
 
 
 @pytest.fixture
@@ -111,25 +116,67 @@ def test_a_rollback_that_was_left_is_seen_through_on_the_loop_that_finds_it(tmp_
     assert client.used == ["book car", "cancel flight"]
 
 
-def test_the_loop_is_kept_and_ends_with_its_owner(home):
+def test_the_loop_is_kept_beyond_its_guard(home):
     loops = {home.run(here()) for _ in range(3)}
-    assert len(loops) == 1
     home.close()
-    assert loops.pop().is_closed()
-    assert not home.run(here()).is_closed()
+    assert loops == {home.run(here())}
 
 
-def test_what_ends_a_process_is_raised_and_the_next_work_has_a_loop_again(home):
-    async def end():
-        async def ending():
+def test_guards_share_the_loop_at_once_and_one_after_another():
+    """Guards of several tenants, or of one job after another, have their tools' clients in common."""
+    client = Client()
+    with open_guard("memory://", client) as one, open_guard("memory://", client) as other:
+        first = [guard.dispatch("book", {"what": "a"}).status for guard in (one, other, one)]
+    with open_guard("memory://", client) as third:
+        assert [*first, third.dispatch("book", {"what": "a"}).status] == ["succeeded"] * 4
+
+
+def test_what_ends_a_process_is_raised_to_who_asked_and_to_nobody_else():
+    """It is put on record first; another thread's call, under way on the same loop, is done."""
+    begun, go_on = threading.Event(), threading.Event()
+    with settled.Guard("memory://") as guard, ThreadPoolExecutor(1) as thread:
+
+        @guard.tool(effect="write")
+        async def slow() -> str:
+            begun.set()
+            while not go_on.is_set():  # noqa: ASYNC110 - it is set by another thread
+                await asyncio.sleep(0.01)
+            return "done"
+
+        @guard.tool(effect="write")
+        async def leaves() -> str:
             raise SystemExit(3)
 
-        await asyncio.create_task(ending())
+        other = thread.submit(slow.call)
+        assert begun.wait(30)
+        with pytest.raises(SystemExit):
+            leaves.call()
+        go_on.set()
+        assert other.result(30).value == "done"
+        assert [str(call.state) for call in guard.journal.find(CallQuery(tool="leaves"))] == ["unknown"]
 
-    first = home.run(here())
-    with pytest.raises(SystemExit):
-        home.run(end())
-    assert home.run(here()) is not first
+
+def test_a_guard_that_is_closed_cuts_off_its_own_calls_only():
+    begun, go_on = threading.Event(), threading.Event()
+
+    async def slow() -> str:
+        begun.set()
+        while not go_on.is_set():  # noqa: ASYNC110 - it is set by another thread
+            await asyncio.sleep(0.01)
+        return "done"
+
+    closing, other = settled.Guard("memory://"), settled.Guard("memory://")
+    with other, ThreadPoolExecutor(2) as threads:
+        asked = []
+        for guard in (closing, other):
+            begun.clear()
+            asked.append(threads.submit(guard.tool(effect="write")(slow).call))
+            assert begun.wait(30)
+        closing.close()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            asked[0].result(30)
+        assert asked[1].result(30).value == "done"
 
 
 def test_a_cancellation_is_one_of_asyncio(home):
@@ -145,6 +192,115 @@ def test_work_inside_of_work_does_not_wait_for_itself(home):
         return home.run(here())
 
     assert home.run(blocking()).is_closed()  # a loop of its own
+
+
+def _loops_of(guard, loops):
+    @guard.tool(effect="write")
+    async def leaf() -> None:
+        loops.append(asyncio.get_running_loop())
+
+    return leaf
+
+
+def test_a_thread_that_the_loop_has_lent_is_served_by_it():
+    loops = []
+    with settled.Guard("memory://") as guard:
+        leaf = _loops_of(guard, loops)
+
+        @guard.tool(effect="write")
+        async def outer() -> str:
+            loops.append(asyncio.get_running_loop())
+            return (await asyncio.to_thread(leaf.call)).status
+
+        assert outer.call().value == "succeeded"
+    assert len(set(loops)) == 1
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_loop_that_is_held_up_is_not_waited_for(plain):
+    """Async code makes a plain call with a time-out, which blocks its loop, and that asks for an async tool."""
+    loops = []
+    with settled.Guard("memory://") as guard:
+        leaf = _loops_of(guard, loops)
+
+        @guard.tool(effect="write", timeout=30)
+        def third() -> str:
+            return leaf.call().status
+
+        @guard.tool(effect="write")
+        async def second() -> str:
+            return third.call().value
+
+        @guard.tool(effect="write")
+        def first() -> str:
+            return second.call().value
+
+        assert (first.call() if plain else asyncio.run(first.bind().acall())).value == "succeeded"
+
+
+def test_calls_are_made_once_the_main_thread_has_ended(tmp_path):
+    """Python's pools of threads take no work any more then; a program's other threads go on all the same."""
+    program = f"""
+import asyncio, threading, settled
+from settled.errors import JournalError
+guard = settled.Guard("sqlite:///{tmp_path}/agent.db")
+
+@guard.tool(effect="write", timeout=0.1, max_request_lifetime=0.01, probe=lambda call: settled.Happened("probed"))
+async def doubtful() -> str:
+    await asyncio.sleep(60)
+
+@guard.tool(effect="write")
+async def last() -> str:
+    async def away(_): raise JournalError("away")
+    guard.journal.aperform = away
+    return "kept"
+
+async def again():
+    async with guard.run("again"):
+        return (await doubtful.acall()).value
+
+def work():
+    threading.main_thread().join()
+    with guard.run("run") as run:
+        print([result.value for result in run.gather(doubtful.bind(), doubtful.bind())])
+    print(asyncio.run(again()), asyncio.run(again()), last.call().value)
+
+threading.Thread(target=work).start()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.returncode) == ("['probed', 'probed']\nprobed probed kept\n", 0), done.stderr
+    assert [path.name for path in tmp_path.glob("*spill*")], "the evidence is kept"
+
+
+def _leaves_a_call_of_its_parent(address):
+    async def main():
+        guard = settled.Guard(address)
+        begun, never = asyncio.Event(), asyncio.Event()
+
+        @guard.tool(effect="write")
+        async def slow() -> None:
+            begun.set()
+            await never.wait()
+
+        call = asyncio.create_task(slow.acall())
+        await begun.wait()
+        return guard, call
+
+    with asyncio.Runner() as runner:
+        guard, _ = runner.run(main())
+        if os.fork():
+            os.wait()
+            call = guard.journal.find(CallQuery())[0]
+            os._exit(0 if str(call.state) == "processing" else 1)
+    os._exit(0)  # the child has cancelled what it found on the loop
+
+
+def test_a_child_that_leaves_puts_nothing_on_record_for_a_call_of_its_parent(tmp_path):
+    address = f"sqlite:///{tmp_path}/agent.db"
+    process = multiprocessing.get_context("fork").Process(target=_leaves_a_call_of_its_parent, args=(address,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
 
 
 def test_a_forked_child_has_a_loop_of_its_own(home):

@@ -63,6 +63,10 @@ def as_dict(cursor, row):
     return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
 
 
+async def anote():
+    pass
+
+
 class TestOnSqlite(TransactionalTools):
     INSERT = "INSERT INTO orders (id) VALUES (?)"
     DICTS = staticmethod(as_dict)
@@ -75,10 +79,13 @@ class TestOnSqlite(TransactionalTools):
         book(order="7")
         assert guard.journal.check().facts["commits"] == before + 1
 
-    def test_a_tool_that_waits_for_a_call_of_its_own_thread_is_not_waited_for_forever(self, guard, rows, monkeypatch):
+    @pytest.mark.parametrize("note", [lambda: None, anote])
+    def test_a_tool_that_waits_for_a_call_of_its_own_thread_is_not_waited_for_forever(
+        self, guard, rows, monkeypatch, note
+    ):
         monkeypatch.setattr(commit, "LONGEST_ALONE", 0.2)
         told = []
-        guard.tool(effect="write", name="note")(lambda: None)
+        guard.tool(effect="write", name="note")(note)
 
         def call():
             try:

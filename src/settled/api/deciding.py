@@ -9,7 +9,7 @@ from settled.core.answer import from_record
 from settled.core.leave import Decide
 from settled.core.looking import UnderClaim
 from settled.core.settling import Refused
-from settled.drivers.home import in_loop
+from settled.drivers.waiting import in_loop
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:

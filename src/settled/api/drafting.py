@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from settled.core.claim import Claim
 from settled.core.drafts import Discarded, DropDrafts, LookAtDraft, is_draft
 from settled.core.rollback import Compensated
 from settled.core.states import State
+from settled.drivers.loops import apart
 from settled.errors import DeclarationError, JournalError, NotExecuted
 from settled.ports import CallQuery
 
@@ -93,7 +93,7 @@ def confirming(guard: Guard, tool: Tool[Any, Any], call: Call, own: Mapping[str,
     arguments = {name: value for name, value in own.items() if name in takes}
 
     async def later() -> Any:
-        draft = await asyncio.to_thread(_drafted, guard, call)
+        draft = await apart("settled-aside", _drafted, guard, call)
         return await function(**arguments, draft=draft)
 
     return later() if tool.is_async else function(**arguments, draft=_drafted(guard, call))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import weakref
@@ -35,9 +34,10 @@ from settled.core.invalid import InvalidStreak
 from settled.core.strict_json import InvalidJson, parse_object
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
-from settled.drivers.home import in_loop
+from settled.drivers.loops import apart
 from settled.drivers.pooling import PoolSharing
 from settled.drivers.sharing import Sharing
+from settled.drivers.waiting import in_loop
 from settled.errors import DeclarationError, JournalError
 
 if TYPE_CHECKING:
@@ -366,7 +366,7 @@ class Guard(Declaring, Operating):
 
     def close(self) -> None:
         """Let go of threads and files. Calls that run on detached are recorded as late evidence or spilled."""
-        self.floor.home.close()
+        self.floor.home.close(self.floor.under_way)
         self.floor.keeper.close()
         self.postman.close()
         with suppress(JournalError):  # what the breakers have learnt is worth a try, and no more
@@ -384,7 +384,7 @@ class Guard(Declaring, Operating):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self.close)
+        await apart("settled-aside", self.close)
 
 
 _guards: weakref.WeakSet[Guard] = weakref.WeakSet()

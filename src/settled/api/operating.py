@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from settled.api import care, deciding, fallbacks, rewinding
 from settled.api.ledgers import acompare_all
 from settled.api.pausing import pause
 from settled.core.values import replace
-from settled.drivers.home import in_loop
+from settled.drivers.loops import apart
+from settled.drivers.waiting import in_loop
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Operating:
         since: float | None = None,
     ) -> Reconciled:
         """Like ``reconcile``, from async code; ``progress`` is told how many of how many calls were looked at."""
-        await asyncio.to_thread(self.floor.bring)
+        await apart("settled-aside", self.floor.bring)
         done = await care.areconcile(self._guard, limit, progress)
         return replace(done, ledgers=await acompare_all(self._guard, since)) if ledger else done
 

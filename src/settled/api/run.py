@@ -7,8 +7,9 @@ import contextlib
 import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from contextvars import Context, ContextVar, Token, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from settled.api import secrets
@@ -28,7 +29,8 @@ from settled.core.runs import EnterRun, Held, LeaveRun, ReadState, SaveState, sc
 from settled.core.values import replace
 from settled.current import CurrentCall, current
 from settled.drivers.floor import OF_A_RUN
-from settled.drivers.home import in_loop
+from settled.drivers.leaving import side_by_side
+from settled.drivers.waiting import in_loop
 from settled.errors import DeclarationError, JournalError
 
 if TYPE_CHECKING:
@@ -428,10 +430,9 @@ class Run:
 
     def _gather(self, bound: list[BoundCall[Any]]) -> list[Any]:
         self.reserve(bound)
-        with ThreadPoolExecutor(min(MOST_THREADS, max(1, len(bound))), "settled-gather") as threads:
-            futures = [threads.submit(self._within_it().run, call.call) for call in bound]
-            wait(futures)  # what raises (the journal failed) must not lose what the others brought
-            return [future.result() for future in futures]
+        futures = side_by_side([partial(self._within_it().run, call.call) for call in bound], MOST_THREADS)
+        wait(futures)  # what raises (the journal failed) must not lose what the others brought
+        return [future.result() for future in futures]
 
     async def _agather(self, bound: list[BoundCall[Any]]) -> list[Any]:
         await self.areserve(bound)

@@ -23,6 +23,7 @@ from settled.core.saga import LookThrough, Rolling
 from settled.core.settle import settle
 from settled.core.values import replace as changed
 from settled.drivers import aio, sync
+from settled.drivers.loops import apart
 from settled.errors import DeclarationError, JournalError
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ async def acarry_on(guard: Guard, *, limit: int = 100, wait: float = 5.0) -> Car
 
     counts = CarriedOn()
     await fallbacks.adrive(guard, drafting.left(guard))
-    for run in await asyncio.to_thread(unfinished, guard, limit):
+    for run in await apart("settled-aside", unfinished, guard, limit):
         counts = counts.plus(await aroll_back(guard, order_for(guard, run.run_id, tenant=run.tenant, wait=wait)))
     return counts
 
@@ -223,7 +224,7 @@ async def _aperform(guard: Guard, command: Any) -> Any:
             await asyncio.sleep(seconds)
             return Woke(floor.now())
         case _:
-            return await asyncio.to_thread(_perform, guard, command)
+            return await apart("settled-aside", _perform, guard, command)
 
 
 def _told(guard: Guard, reply: Any) -> Any:

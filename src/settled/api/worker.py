@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from settled import host
@@ -22,6 +23,7 @@ from settled.core.settling import Adopt
 from settled.core.states import State
 from settled.core.tending import AdoptLost, LayDown, TakeUp, next_look
 from settled.core.values import replace
+from settled.drivers.loops import apart
 from settled.errors import DeclarationError, JournalError
 from settled.journals.prune import prune
 from settled.ports import CallQuery
@@ -141,7 +143,7 @@ class Worker:
         """Make one round: what is there to be done now. Raises ``JournalError``."""
         self._loop, self._done = asyncio.get_running_loop(), Round()
         self.guard.floor.attend()  # alerts of others are delivered too
-        await asyncio.to_thread(self.guard.floor.bring)
+        await apart("settled-aside", self.guard.floor.bring)
         await self._adopt()
         await self._settle()
         if not self._stopping.is_set():
@@ -149,7 +151,7 @@ class Worker:
         if self._ledger_every is not None and not self._stopping.is_set():
             await self._compare(self._ledger_every)
         if self._prunes and not self._stopping.is_set():
-            pruned = await asyncio.to_thread(prune, self.guard.journal, limit=1000)
+            pruned = await apart("settled-aside", partial(prune, self.guard.journal, limit=1000))
             self._done = replace(self._done, pruned=pruned.total)
         return self._done
 
@@ -157,7 +159,7 @@ class Worker:
 
     async def _adopt(self) -> None:
         journal = self.guard.journal
-        for call in await asyncio.to_thread(self._seen_dead):
+        for call in await apart("settled-aside", self._seen_dead):
             after = await journal.aperform(Adopt(call.operation_id, dead=call.epoch))
             self._adopted(after is not None and after.state is not State.PROCESSING)
         while not self._stopping.is_set():
@@ -218,7 +220,7 @@ class Worker:
         settled, probe = await care.asettle(self.guard, call)
         self._done = replace(self._done, settled=self._done.settled.plus(settled.state, probe))
         if settled.state is State.UNKNOWN:
-            now = await asyncio.to_thread(self.guard.journal.now)
+            now = await apart("settled-aside", self.guard.journal.now)
             today = self.guard.tools[call.tool].checked.policy.terms
             seconds = next_look(rules.under(settled, today), now, self.every)
             await self.guard.journal.aperform(LayDown(call.operation_id, settled.epoch, seconds))

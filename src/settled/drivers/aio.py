@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from settled import host
 from settled.core.commands import (
     Admit,
     AwaitCall,
@@ -41,11 +42,11 @@ from settled.drivers.attempts import (
     run_here,
     timed_out,
 )
-from settled.drivers.home import asked_from
 from settled.drivers.joining import join
 from settled.drivers.leaving import Leaving, in_thread
 from settled.drivers.loops import apart, awaited, being_cancelled, first, off_loop, on_loop
 from settled.drivers.presence import seconds_to_wait
+from settled.drivers.waiting import asked_from
 from settled.drivers.wires import cut
 from settled.errors import JournalError
 
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
 
 CANCEL_GRACE = 0.5
 """Seconds that an async tool has to end after its time-out cancelled it."""
-_under_way: set[asyncio.Task[Any]] = set()
 
 
 async def drive(flow: Flow[T], hand: Hand) -> T:
@@ -78,6 +78,8 @@ async def drive(flow: Flow[T], hand: Hand) -> T:
             else:
                 command = flow.send(event)
     except StopIteration as stop:
+        if hand.interruption is not None:
+            raise hand.interruption from None
         answer: T = stop.value
         return answer
     finally:
@@ -94,8 +96,8 @@ def make(life: Life, binding: Binding, floor: Floor) -> Coroutine[Any, Any, Answ
 async def _shielded(life: Life, asker: str, hand: Hand, floor: Floor) -> Answer:
     floor.asking.add(asker)
     task = asyncio.get_running_loop().create_task(_to_the_end(life, hand))
-    _under_way.add(task)
-    task.add_done_callback(_under_way.discard)
+    floor.under_way.add(task)
+    task.add_done_callback(floor.under_way.discard)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -137,6 +139,10 @@ class Hand(Struct):
     attempt: asyncio.Task[Any] | None = None
     running: Invoke | None = None
     """The attempt whose end is not on record yet."""
+    forks: int = 0
+    """Of this process when the call was put on record: in a child that was forked since it is the parent's."""
+    interruption: BaseException | None = None
+    """What the tool raised to end the process, on a loop that goes on all the same."""
 
     def abandon(self, *, cut: bool) -> None:
         """The asker has gone. ``cut``: the attempt changes nothing and need not run on."""
@@ -148,7 +154,7 @@ class Hand(Struct):
 
     def cut_off(self, why: str) -> None:
         """Put an attempt whose end will not be recorded otherwise on record as one in doubt."""
-        if self.running is not None and self.running.call is not None:
+        if self.running is not None and self.running.call is not None and self.forks == host.lineage.forks:
             self.floor.cut_off(self.running.call, self.running.no, why)
 
     def at_once(self, command: Command) -> Event | None:
@@ -180,7 +186,7 @@ class Hand(Struct):
                 return await self._refresh()
             case Spill():
                 self.running = None
-                return await asyncio.to_thread(self.floor.perform, command, self.binding)
+                return await apart("settled-spill", self.floor.perform, command, self.binding)
             case _:
                 return self.floor.perform(command, self.binding)
 
@@ -197,7 +203,7 @@ class Hand(Struct):
             return await (self._inline(command) if self.binding.is_async else self._threaded(command))
         operation_id = command.call.operation_id
         if not self.here:
-            self.here = operation_id
+            self.here, self.forks = operation_id, host.lineage.forks
             self.floor.presence.enter(operation_id)
         self.running = command
         self.floor.keeper.hold(operation_id, command.call.epoch, command.timeout)
@@ -247,6 +253,8 @@ class Hand(Struct):
         inside.run(current.set, current_call(command, self.binding))
         attempt = awaited(lambda: self.binding.run(command.call))
         self.attempt = task = asyncio.get_running_loop().create_task(attempt, context=inside)
+        self.floor.under_way.add(task)
+        task.add_done_callback(self.floor.under_way.discard)
         done, _ = await asyncio.wait({task}, timeout=command.timeout)
         if done:
             return self._ended(command, task)
@@ -258,7 +266,6 @@ class Hand(Struct):
         if done:
             return self._ended(command, task)  # it answered after all, or says itself what became of it
         task.add_done_callback(lambda ended: self._late(command, ended))
-        _under_way.add(task)
         return timed_out(command, self.binding, self.floor, over=False)
 
     def _ended(self, command: Invoke, task: asyncio.Task[Any]) -> Ended:
@@ -267,6 +274,8 @@ class Hand(Struct):
             return raised(asyncio.CancelledError(), command, self.binding, self.floor, abandoned=gone)
         error = task.exception()
         if error is not None:
+            if isinstance(error, SystemExit | KeyboardInterrupt):
+                self.interruption, gone = error, True  # it is put on record, and raised again once that is done
             return raised(error, command, self.binding, self.floor, abandoned=gone)
         value = task.result()
         if inspect.isgenerator(value) or inspect.isasyncgen(value):
@@ -275,7 +284,6 @@ class Hand(Struct):
         return returned(value, command, self.binding, self.floor, abandoned=gone)
 
     def _late(self, command: Invoke, task: asyncio.Task[Any]) -> None:
-        _under_way.discard(task)
         call, ended = command.call, self._ended(command, task)
         if call is not None:
             in_thread(lambda: self.floor.late(self.binding, call, command.no, ended), "settled-late")

@@ -38,6 +38,7 @@ from settled.drivers.presence import Presence
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
     from settled.core.breaker import Tickets, Verdict
@@ -96,6 +97,8 @@ class Floor:
         """Ids of asks (and of the calls that they make) whose askers wait here now."""
         self.keeper = Keeper(journal, lease)
         self.home = Home()
+        self.under_way: set[asyncio.Task[Any]] = set()
+        """Recorded calls, and attempts, of async code: they run on when their askers are cancelled."""
         self.pooling: PoolSharing | None = None
         """Where retry pools are shared with other processes."""
         self.sharing: Sharing | None = None
@@ -106,7 +109,7 @@ class Floor:
     def forked(self) -> None:
         """In a forked child: hold no lease and wait for nobody; threads and locks of the parent are not ours."""
         self.presence = Presence(getattr(self.journal, "ear", None))
-        self.asking = set()
+        self.asking, self.under_way = set(), set()
         self.keeper.forked()
         self.home.forked()
         if self.pooling is not None:

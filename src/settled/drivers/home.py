@@ -2,126 +2,139 @@
 
 A fresh loop for each call, as ``asyncio.run`` makes it, leaves connections of a closed loop in the pools of HTTP and
 database clients; the next call meets them and fails, at worst when it has had its effect ("Event loop is closed").
+For the same reason the guards of a process share the loop, one after another too: they may share a client.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
+import os
 import threading
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from settled.drivers.leaving import in_thread, side_by_side
+from settled.drivers.waiting import asked_from, held_up, running, while_blocked
+
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    import contextvars
+    from collections.abc import Collection, Coroutine
 
 T = TypeVar("T")
 
 _GOODBYE = 10.0
-"""Seconds that the tasks left on the loop have to take their cancellation."""
-asked_from: contextvars.ContextVar[asyncio.AbstractEventLoop | None] = contextvars.ContextVar("settled_asked_from")
-"""In a thread that a loop has lent to a sync function, and waits for: that loop."""
-_at_home: contextvars.ContextVar[bool] = contextvars.ContextVar("settled_at_home", default=False)
+"""Seconds that what a guard has begun on the loop has to take its cancellation."""
+_LOOK = 1.0
+"""Seconds between looks whether a loop that was asked is still there."""
 
 
 class Home:
-    """A loop in a thread of its own, started when it is first needed."""
+    """What one guard has run for plain code."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._live: Live | None = None
+        self._asked: set[asyncio.Task[Any]] = set()
+        """On the loop that is kept."""
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the caller's context, and wait for it; raises what it raises.
 
-        Where a loop waits for the caller it is run there. When the wait is interrupted (Ctrl-C), the coroutine is
-        cancelled. Work that was itself begun here gets a loop of its own: this one may be waiting for it.
+        Where a loop waits for the caller it is run there, elsewhere on the loop that is kept; where that loop itself is
+        blocked by the caller, on one of its own. When the wait is interrupted (Ctrl-C), the coroutine is cancelled.
         """
-        loop = asked_from.get(None)
-        if loop is not None and loop.is_running() and not in_loop():
-            return asyncio.run_coroutine_threadsafe(work, loop).result()
-        if _at_home.get():
-            with ThreadPoolExecutor(1, "settled-apart") as thread:
-                return thread.submit(contextvars.copy_context().run, asyncio.run, work).result()
-        inside, live = contextvars.copy_context(), self._started()
-        inside.run(_at_home.set, True)  # noqa: FBT003 - by place: what is set
-        future = live.begin(inside, work)
+        inside, loop = while_blocked(), asked_from.get(None)
+        stuck = inside.get(held_up, frozenset())
+        if loop is None or loop in stuck or running() is not None or not loop.is_running():
+            loop = _kept_loop()
+            work = self._noted(work)
+        if loop in stuck:
+            return _apart(inside, work)
+        inside.run(asked_from.set, loop)
+        future = inside.run(asyncio.run_coroutine_threadsafe, work, loop)
         try:
-            return future.result()
+            return _result(future, loop)
         except CancelledError:
-            raise live.failed or asyncio.CancelledError from None
+            raise asyncio.CancelledError from None
         except BaseException:
             future.cancel()
             raise
 
-    def close(self) -> None:
-        """Cancel what still runs, and stop the thread."""
-        with self._lock:
-            live, self._live = self._live, None
-        if live is not None:
-            live.stop()
+    def close(self, under_way: Collection[asyncio.Task[Any]] = ()) -> None:
+        """Cancel what still runs on the loop that is kept, tasks ``under_way`` too, and wait for its end a while."""
+        loop = _kept.loop
+        if loop is None or not (self._asked or under_way) or loop.is_closed():
+            return
+        ending = asyncio.run_coroutine_threadsafe(self._end(under_way), loop)
+        if running() is not loop:
+            with suppress(TimeoutError, CancelledError):
+                ending.result(_GOODBYE + _LOOK)
 
     def forked(self) -> None:
         """In a forked child: the thread is not here."""
-        self._lock, self._live = threading.Lock(), None
+        self._asked = set()
 
-    def _started(self) -> Live:
-        with self._lock:
-            if self._live is None or self._live.failed:
-                self._live = Live()
-            return self._live
+    async def _noted(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - for the type checker: code that is awaited runs in a task
+        self._asked.add(task)
+        try:
+            return await work
+        finally:
+            self._asked.discard(task)
+
+    async def _end(self, under_way: Collection[asyncio.Task[Any]]) -> None:
+        loop = asyncio.get_running_loop()
+        left = {task for task in [*self._asked, *under_way] if task.get_loop() is loop and not task.done()}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=_GOODBYE)
 
 
-def in_loop() -> bool:
-    """Whether the calling code runs on an event loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-class Live:
-    """A loop that runs until it is stopped, or until what it runs asks the whole process to end."""
-
-    loop: asyncio.AbstractEventLoop
-    failed: BaseException | None = None
-    """``SystemExit`` or ``KeyboardInterrupt``, which no loop survives."""
+class _Kept:
+    """The loop of this process."""
 
     def __init__(self) -> None:
-        self._over, self._begun = asyncio.Event(), threading.Event()
-        self._lock, self._asked = threading.Lock(), set[Future[Any]]()
-        self._thread = threading.Thread(target=self._work, name="settled-loop", daemon=True)
-        self._thread.start()
-        self._begun.wait()
+        self.lock = threading.RLock()  # a signal handler may come in between
+        self.loop: asyncio.AbstractEventLoop | None = None
 
-    def begin(self, inside: contextvars.Context, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin a coroutine in a context. Raises ``RuntimeError`` where the loop has ended meanwhile."""
-        with self._lock:
-            future = inside.run(asyncio.run_coroutine_threadsafe, work, self.loop)
-            self._asked.add(future)
-        future.add_done_callback(self._asked.discard)
-        return future
 
-    def stop(self) -> None:
-        """Cancel what still runs, and wait until it has ended, for some time."""
-        with suppress(RuntimeError):  # it has ended by itself
-            self.loop.call_soon_threadsafe(self._over.set)
-        if self._thread is not threading.current_thread():
-            self._thread.join(_GOODBYE)
+_kept = _Kept()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_kept.__init__)  # type: ignore[misc]  # anew: the thread is the parent's
 
-    def _work(self) -> None:
-        with asyncio.Runner() as runner:
-            try:
-                runner.run(self._until_over())
-            except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
-                self.failed = error
-        with self._lock:  # who came too late to be cancelled by the loop
-            for future in list(self._asked):
-                future.cancel()
 
-    async def _until_over(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self._begun.set()
-        await self._over.wait()
+def _kept_loop() -> asyncio.AbstractEventLoop:
+    with _kept.lock:
+        if _kept.loop is None or _kept.loop.is_closed():
+            _kept.loop = loop = asyncio.new_event_loop()
+            in_thread(lambda: _go_on(loop), "settled-loop")
+        return _kept.loop
+
+
+def _go_on(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop as long as the process lives. ``SystemExit`` of one task is for whoever asked for it alone."""
+    asyncio.set_event_loop(loop)
+    while not loop.is_closed():
+        with suppress(SystemExit, KeyboardInterrupt):
+            loop.run_forever()
+
+
+def _apart(inside: contextvars.Context, work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on a loop of its own."""
+    inside.run(asked_from.set, None)
+    [future] = side_by_side([partial(inside.run, asyncio.run, work)], 1)
+    return future.result()
+
+
+def _result(future: Future[T], loop: asyncio.AbstractEventLoop) -> T:
+    """Wait for what runs on a loop, as long as that is there. Raises what it raises."""
+    while True:
+        try:
+            return future.result(_LOOK)
+        except TimeoutError:
+            if future.done():
+                return future.result()
+            if loop.is_closed():
+                raise asyncio.CancelledError from None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import contextvars
 import threading
+from collections import deque
+from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from settled.drivers.waiting import while_blocked
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
 
@@ -46,10 +50,35 @@ def in_thread(work: Callable[[], object], name: str) -> None:
     threading.Thread(target=work, name=name, daemon=True).start()
 
 
+def side_by_side(works: Sequence[Callable[[], T]], most: int) -> list[Future[T]]:
+    """Do works in threads of their own, at most so many; return their futures.
+
+    The pools of Python take no work any more once the main thread has ended.
+    """
+    futures: list[Future[T]] = [Future() for _ in works]
+    left = deque(zip(works, futures, strict=True))
+
+    def take() -> None:
+        while left:
+            with suppress(IndexError):  # another thread was faster
+                _do(*left.popleft())
+
+    for _ in range(min(most, len(works))):
+        in_thread(take, "settled-gather")
+    return futures
+
+
+def _do(work: Callable[[], T], future: Future[T]) -> None:
+    try:
+        future.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+        future.set_exception(error)
+
+
 def within(seconds: float, function: Callable[..., T], *args: object) -> T:
     """Call ``function`` in a thread and leave it after ``seconds``: ``TimeoutError``. Raises what it raises."""
     slot: Leaving[tuple[T | None, BaseException | None]] = Leaving(lambda _: None)
-    own = contextvars.copy_context()
+    own = while_blocked()
 
     def work() -> None:
         try:

@@ -8,7 +8,8 @@ import inspect
 from typing import TYPE_CHECKING
 
 from settled.drivers.attempts import SHORTEST_SLEEP
-from settled.drivers.leaving import in_thread, within
+from settled.drivers.leaving import in_thread
+from settled.drivers.waiting import asked_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
 
 
 async def apart(name: str, function: Callable[..., T], *args: object) -> T:
-    """Call a function in a thread of its own: those that asyncio lends are few, and others may wait for them."""
+    """Call a function in a thread of its own.
+
+    Those that asyncio lends are few, and others may wait for them; and it lends none once the main thread has ended.
+    """
     loop, inside = asyncio.get_running_loop(), contextvars.copy_context()
+    inside.run(asked_from.set, loop)
     future: asyncio.Future[T] = loop.create_future()
 
     def tell(value: Any, error: BaseException | None) -> None:
@@ -47,10 +52,11 @@ async def awaited(run: Callable[[], Any]) -> Any:
 
 
 async def off_loop(function: Callable[..., Any], *args: object, seconds: float = 60.0) -> Any:
-    """Await an async function here; run a sync one in a thread that is left after ``seconds``."""
+    """Await an async function here; run a sync one in a thread that is left after ``seconds``: ``TimeoutError``."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         return await function(*args)
-    said = await asyncio.to_thread(within, seconds, function, *args)
+    async with asyncio.timeout(seconds):
+        said = await apart("settled-probe", function, *args)
     return await said if inspect.isawaitable(said) else said
 
 

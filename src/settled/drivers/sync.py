@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import os
 import threading
 import time
@@ -31,6 +30,7 @@ from settled.drivers.attempts import SHORTEST_SLEEP, finished, late_of, probed, 
 from settled.drivers.joining import join
 from settled.drivers.leaving import Leaving, in_thread, within
 from settled.drivers.presence import seconds_to_wait
+from settled.drivers.waiting import while_blocked
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class Hand(Struct):
         """Run the attempt in a thread that the caller can leave."""
         binding, floor = self.binding, self.floor
         slot: Leaving[Ended] = Leaving(late_of(command, binding, floor))
-        inside = contextvars.copy_context()
+        inside = while_blocked()
         in_thread(lambda: slot.finish(inside.run(run_here, command, binding, floor)), f"settled-{binding.tool}")
         try:
             slot.done.wait(command.timeout)

@@ -96,10 +96,16 @@ class GroupCommit:
 
     async def aperform(self, transition: Transition[Any]) -> Any:
         """Have it committed by whoever leads. It is committed also if the caller is cancelled while it waits."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        if self._enter(Member(transition, future)):
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        member = Member(transition, future)
+        if self._enter(member):
             self._call_thread()
-        return await future
+        timer = loop.call_later(LONGEST_ALONE, self._look, member)
+        try:
+            return await future
+        finally:
+            timer.cancel()
 
     def _enter(self, member: Member) -> bool:
         """Queue up; return whether the lead falls to the caller."""
@@ -131,6 +137,17 @@ class GroupCommit:
             self._leave(member)
             raise
         return not member.done
+
+    def _look(self, member: Member) -> None:
+        """On the loop of who waits: see that it does not wait forever."""
+        future = member.future
+        if future is None or member.done:
+            return
+        if self._alone and not member.leads and self._leave(member):
+            _tired_of_waiting(member)
+            _resolve([member])
+        else:
+            future.get_loop().call_later(LONGEST_ALONE, self._look, member)
 
     def _leave(self, member: Member) -> bool:
         """Take it out of the queue; return whether it was there still: then nobody performs it."""
