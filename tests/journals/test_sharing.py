@@ -1,11 +1,14 @@
 """Breakers that processes share: one's trip is everybody's, and of all of them one makes the probe."""
 
+import os
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
 import settled
+from settled.errors import JournalError
 from settled.journals.sqlite import SqliteJournal
 from settled.testing.records import FakeClock
 
@@ -133,6 +136,34 @@ class SharedRetries:
     def together(self, tools):
         for tool in tools:
             tool.attached._agree_on_retries()
+
+    def test_what_moved_before_a_fork_is_told_once(self, tools):
+        guard = tools[0].attached
+        tools[0].call()
+        left = guard.pools_of(tools[0]).process.level
+        for _ in range(2):
+            if not (child := os.fork()):
+                guard._agree_on_retries()
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+        self.together(tools)
+        assert [tool.attached.pools_of(tool).process.level for tool in tools[:2]] == [left] * 2
+
+    def test_what_was_told_is_not_told_again_where_the_answer_was_lost(self, tools, monkeypatch):
+        guard = tools[0].attached
+        tools[0].call()
+        left, agree = guard.pools_of(tools[0]).process.level, guard.journal.agree
+
+        def lost(*told):
+            agree(*told)
+            raise JournalError("the answer was lost")
+
+        for _ in range(2):
+            with monkeypatch.context() as away, suppress(JournalError):
+                away.setattr(guard.journal, "agree", lost)
+                guard._agree_on_retries()
+        self.together(tools)
+        assert [tool.attached.pools_of(tool).process.level for tool in tools[:2]] == [left] * 2
 
     def test_what_one_spends_the_others_lack(self, tools):
         assert all(tool.call().attempts == 2 for tool in tools)

@@ -328,7 +328,7 @@ class Guard(Declaring, Operating):
             if self.floor.pooling is not None:
                 self.floor.keeper.start()
                 with suppress(JournalError):  # what matters more will say that the journal is away
-                    self._agree_on_retries()
+                    self.floor.pool({tool.name: found.process} if found.process is not None else {})
         return found
 
     def _agree_on_retries(self) -> None:
@@ -347,6 +347,9 @@ class Guard(Declaring, Operating):
         self.breakers.forked()
         self.runs_here.forked()
         self.floor.forked()
+        for pools in self._pools.values():
+            if pools.process is not None:
+                pools.process.forked()
         self.postman.forked()
 
     def _deliver_alerts(self) -> None:

@@ -94,6 +94,10 @@ class Pool:
         self._agreed = level
         self._level = min(self._capacity, level + since)
 
+    def forked(self) -> None:
+        """In a forked child: what has moved so far is for its parent to tell."""
+        self._agreed = self._level
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryBudget:

@@ -30,10 +30,13 @@ class PoolSharing:
         self._journal = journal
         self._seen: dict[str, tuple[int, int | None]] = {}
         """Name -> how often the level had changed when it was last seen, and the level."""
+        self._untold: dict[str, tuple[str, int]] = {}
+        """Name -> what was told last, and what of it moved here, where the journal's answer was lost."""
         self.forked()
 
     def forked(self) -> None:
         """In a forked child: the lock may be held by a thread that is not here."""
+        self._untold = {}
         self._alone = threading.Lock()  # else two threads tell the same twice
 
     def agree(self, pools: Mapping[str, Pool], lock: threading.Lock) -> None:
@@ -44,7 +47,16 @@ class PoolSharing:
                 name = OF_RETRIES + tool
                 if name in stands:
                     self._see(name, *stands[name])
+                    self._has_stood(name, stands[name][1], pool, lock)
                 self._agree(name, pool, lock)
+
+    def _has_stood(self, name: str, text: str, pool: Pool, lock: threading.Lock) -> None:
+        """Count what was told although its answer was lost: else it would be told twice."""
+        told, moved = self._untold.pop(name, ("", 0))
+        level = self._seen.get(name, (0, None))[1]
+        if told == text and level is not None:
+            with lock:
+                pool.follow(level, moved)
 
     def _agree(self, name: str, pool: Pool, lock: threading.Lock) -> None:
         with lock:
@@ -52,7 +64,9 @@ class PoolSharing:
         for _ in range(_TRIES if moved else 0):
             changes, level = self._seen.get(name, (0, None))
             text = json.dumps([pool.with_moved(level, moved), token_hex(8)])
+            self._untold[name] = text, moved
             self._see(name, *(told := self._journal.agree(name, changes, text)))
+            del self._untold[name]
             if told[1] == text:
                 break
         else:
