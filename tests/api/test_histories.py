@@ -73,6 +73,27 @@ def test_a_history_that_was_changed_is_read_anew(histories):
     assert found.steps == ["m9/0"]
 
 
+def turns(*histories):
+    """The name of the turn of the last of these histories of one conversation, and what it was named by before."""
+    known = Histories(read)
+    for messages in histories:
+        found = asked(known, messages)
+    return found.turn, found.turn_was
+
+
+def test_a_turn_goes_on_where_its_history_is_shortened():
+    """What was said before names the turn: where that is gone, the user's message or its answers tell it."""
+    done = [ask(("c1", GO), name="m1"), ("answers", "c1"), ask(("c1", GO), name="m2")]
+    whole = [("says", "hi"), ("asks", []), ("says", "go", "u2"), *done]
+    turn, _ = turns(whole)
+    for short in ([("says", "go", "u2"), done[2]], [("says", "in short: go", "sum"), *done]):
+        named, was = turns(whole, short)
+        assert (named, was) == (turns(short)[0], turn) != (turn, turn)
+    for other in ([("says", "go", "u3"), done[2]], [("says", "come", ""), done[2]]):
+        assert turns(whole, other)[1] == ""
+    assert turns(whole, [("says", "go", "u2"), done[2]], [("says", "hi"), ("says", "go", "u5"), done[2]])[1] == ""
+
+
 class ToolRetry:
     def call(self):
         raise AssertionError

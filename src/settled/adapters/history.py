@@ -27,7 +27,10 @@ class History:
         self.count, self.last = 0, None
         """Messages that were read."""
         self.texts: list[str] = []
-        self.turn = turn_of(())
+        self.turn, self.turn_was = turn_of(()), ""
+        """Of what is worked on, and its name before the history was shortened."""
+        self.mark = ""
+        """Of the user's message: the same as long as it is that one."""
         self.place = 0
         """Of what comes next in its turn."""
         self.answered: frozenset[str] = frozenset()
@@ -42,11 +45,12 @@ class History:
         self.closed = False
         """The last that came is the answer to the user."""
 
-    def says(self, text: str) -> None:
-        """The user writes."""
+    def says(self, text: str, mark: str = "") -> None:
+        """The user writes; ``mark`` tells this message from others of the same words."""
         if self.closed or not self.texts or self.texts[-1] != text:  # else it is sent again
             self.texts.append(text)
             self.turn, self.place, self.answered = turn_of(self.texts), 0, frozenset()
+            self.turn_was, self.mark = "", mark
         self.place, self.closed = self.place + 1, False
 
     def asks(self, calls: Calls, name: str = "") -> None:
@@ -66,6 +70,14 @@ class History:
                 self.answered |= {step}
         self.place, self.closed = self.place + 1, False
 
+    def follows(self, before: History) -> None:
+        """It was read anew: its turn is another's if that had the same message of the user, or the same answers.
+
+        What was said before it may be gone since, or told in other words; the turn is named by that.
+        """
+        if self.turn != before.turn and ((self.mark and self.mark == before.mark) or self.answered & before.answered):
+            self.turn_was = before.turn
+
     def asked(self, run: str, call_id: str, tool: str, arguments: Mapping[str, Any]) -> Asked:
         """Return the call as the last message has it; only its run and turn if that does not ask for it."""
         calls = self.calls
@@ -73,7 +85,9 @@ class History:
             steps = self.steps if calls[0][0] == call_id and calls[0][1] == tool else ()
         else:
             steps = self._alike(call_id, tool, arguments)
-        return Asked(run, self.turn, self.name, steps, calls, self.seen) if steps else Asked(run, self.turn)
+        if not steps:
+            return Asked(run, self.turn, turn_was=self.turn_was)
+        return Asked(run, self.turn, self.name, steps, calls, self.seen, self.turn_was)
 
     def _alike(self, call_id: str, tool: str, arguments: Mapping[str, Any]) -> list[str]:
         calls = zip(self.calls, self.steps, strict=True)
@@ -101,13 +115,16 @@ class Histories:
     def asked(self, run: str, messages: Sequence[Any], call_id: str, tool: str, arguments: Mapping[str, Any]) -> Asked:
         """Return which call it is; where the history does not ask for it, only which run and turn."""
         with self._lock:
-            known, count = self._known.get(run), len(messages)
+            before = known = self._known.get(run)
+            count = len(messages)
             if known is None or known.count > count or (known.count and messages[known.count - 1] is not known.last):
                 known = self._afresh(run)
             for message in messages[known.count :]:
                 self._read(known, message)
                 known.last = message
             known.count = count
+            if before is not None and before is not known:
+                known.follows(before)
             return known.asked(run, call_id, tool, arguments)
 
     def _afresh(self, run: str) -> History:

@@ -98,7 +98,7 @@ def _tell(history: History, message: Any) -> None:
     elif kind is ToolMessage:
         history.answers(message.tool_call_id)
     elif kind is HumanMessage:
-        history.says(str(message.content))
+        history.says(str(message.content), message.id or "")
 
 
 def _in_threads(tool: BaseTool) -> bool:

@@ -131,7 +131,7 @@ def _tell(history: History, message: Any) -> None:
         if isinstance(part, ToolReturnPart | RetryPromptPart):
             history.answers(part.tool_call_id)
         elif isinstance(part, UserPromptPart):
-            history.says(str(part.content))
+            history.says(str(part.content), str(part.timestamp))
 
 
 def _arguments(part: ToolCallPart) -> dict[str, Any]:

@@ -50,6 +50,8 @@ class Asked(Struct, frozen=True):
     """All calls of that message: call id, tool, arguments."""
     seen: AbstractSet[str] | None = None
     """Steps of this turn whose answers the model saw before it asked; ``None`` if the history is not known."""
+    turn_was: str = ""
+    """What the turn was named by before its history was shortened."""
 
 
 def step_of(message: str, place: int) -> str:
@@ -180,6 +182,7 @@ class Conversations:
     def _begun(self, asked: Asked) -> _Live:
         seen = asked.seen or frozenset()
         run = Run(self._guard, asked.run, turn=asked.turn, answered=tuple(seen), within=None, retries=None, saga=Saga())
+        run.turn_was = asked.turn_was
         return _Live(run, asked.turn, asked.message, seen, set(), set(), Future())
 
     def _lost(self, turn: _Turn, error: BaseException | None = None) -> None:

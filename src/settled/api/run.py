@@ -114,6 +114,8 @@ class Run:
         """Number of this entry, from 1 on."""
         return self.memory.no
 
+    turn_was = ""
+    """What the turn was named by before its history was shortened."""
     lane = ""
     """Of a joined agent."""
     lane_entry = 0
@@ -182,6 +184,7 @@ class Run:
             self.turn,
             self._answered,
             on_error=self.on_error,
+            turn_was=self.turn_was,
             parent=inside.run_id if inside else "",
             parent_entry=outer.run_entry if outer else 0,
         )

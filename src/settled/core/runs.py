@@ -118,6 +118,8 @@ class EnterRun(Struct, frozen=True):
     parent_entry: int = 0
     dead: str = ""
     """The claim of an entry whose process was seen dead: its lease need not be waited out."""
+    turn_was: str = ""
+    """What this turn was named by before its history was shortened: its entries are this turn's."""
 
     def apply(self, books: Books, now: Moment) -> Entry | Held | Undone:
         """Return the memory of the new entry; or who works on the run, or that it is undone."""
@@ -135,6 +137,7 @@ class EnterRun(Struct, frozen=True):
             return Undone(around)
         no = run.entry + 1
         entered = self._entered(books, run, no, now)
+        self._carry_over(books)
         memory = self._memory(books, entered, no)
         books.put_run(entered)
         if self.turn is not None:
@@ -146,7 +149,7 @@ class EnterRun(Struct, frozen=True):
             run,
             entry=no,
             turn=self.turn,
-            since=run.since if run.turn == self.turn else no,
+            since=run.since if run.turn in (self.turn, self.turn_was or self.turn) else no,
             state=RunState.ACTIVE,
             on_error=self.on_error,
             claim=self.claim,
@@ -176,7 +179,15 @@ class EnterRun(Struct, frozen=True):
         """Return the entries of this turn; another turn may have come between (a message that is delivered again)."""
         if self.turn is None:
             return just_before
-        return tuple(entry for entry in books.turn(self.tenant, self.run_id, self.turn) if entry < no)
+        return tuple(sorted(entry for entry in books.turn(self.tenant, self.run_id, self.turn) if entry < no))
+
+    def _carry_over(self, books: Books) -> None:
+        if self.turn is None or not self.turn_was:
+            return
+        known = set(books.turn(self.tenant, self.run_id, self.turn))
+        for entry in books.turn(self.tenant, self.run_id, self.turn_was):
+            if entry not in known:
+                books.put_turn(self.tenant, self.run_id, self.turn, entry)
 
 
 def _mark(books: Books, entry: Entry, scope: str, step: str) -> None:

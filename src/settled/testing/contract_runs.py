@@ -184,6 +184,13 @@ class RunContract(Timed):
         assert dict(journal.perform(ReadState("state", "acme", 4))) == {AWKWARD: b"\x00", "b": b"2"}
         assert dict(journal.perform(ReadState("state", "acme", 3))) == {"a": b"1", AWKWARD: b"\x00", "b": b"2"}
 
+    def test_a_turn_goes_on_under_another_name(self, journal: Journal) -> None:
+        """Its history was shortened: what was done before, by either name, is done in it."""
+        for name, was in (("t1", ""), ("other", ""), ("t2", "t1"), ("t2", "t1"), ("t2", ""), ("t3", "t2")):
+            last = entered(journal, "shortened", turn=name, turn_was=was)
+        assert list(last.earlier) == [1, 3, 4, 5]
+        assert list(entered(journal, "shortened", turn="t1").earlier) == [1]
+
     def test_an_irreversible_call_waits_for_what_is_open(self, journal: Journal) -> None:
         """Whatever its tool; a read is no matter."""
         entry = entered(journal, "final")
