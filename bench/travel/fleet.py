@@ -193,7 +193,7 @@ class Fleet:
         for name, process in list(self._commands.items()):
             if process.poll() is None:
                 continue
-            if process.returncode not in (0, 1, 5, KILLED):
+            if process.returncode not in (0, 1, 3, 5, KILLED):  # 3: the journal was busy, and the schedule comes again
                 raise PlayFailed(f"{name} ended with {process.returncode}: {self._words(name)}")
             del self._commands[name]
             if name.startswith("worker"):
