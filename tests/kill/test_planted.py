@@ -3,7 +3,7 @@
 import pytest
 
 from settled.api import asking, fallbacks, undoing
-from settled.core import claim, rewind, saga, settling
+from settled.core import chain, claim, rewind, saga, settling
 from settled.core.values import replace
 from settled.testing.kill.judge import judge
 from settled.testing.kill.nursery import KILLED
@@ -53,8 +53,9 @@ def test_a_rewind_that_forgets_what_stands_is_seen(killed, monkeypatch):
 
 def test_a_fallback_behind_a_doubt_is_seen(killed, monkeypatch):
     plan = killed("fallback", "card: before the effect")
-    monkeypatch.setattr(fallbacks, "may_give_way", lambda result: not result.ok)
-    monkeypatch.setattr(fallbacks, "_give_way", given_up)
+    for module in (fallbacks, chain):
+        monkeypatch.setattr(module, "may_give_way", lambda result: not result.ok)
+    monkeypatch.setattr(chain, "_given_up", given_up)
     problems = judge(plan)
     assert any("card:lost: done 2 times" in problem for problem in problems)
     assert any("card:dropped: invoice was asked while card stood at ['card asked']" in problem for problem in problems)

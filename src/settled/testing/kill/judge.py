@@ -80,7 +80,7 @@ def judge(plan: Plan) -> list[str]:
 
 def _ask(stage: Stage, script: Script) -> dict[str, Told]:
     """Ask for every action, in this process; return what was told of each."""
-    play(stage, replace(script, flow=one_by_one))
+    play(stage, replace(script, flow=one_by_one, outside=False))
     return {told.order: told for told in stage.told_by(stage.plan.name)}
 
 
