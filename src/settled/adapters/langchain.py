@@ -112,16 +112,16 @@ def _shape(tool: BaseTool) -> Shape:
 
 
 def _failed(outcome: Any) -> Fault | None:
+    if isinstance(outcome, ToolMessage):
+        return neutral.returned_error("tool_message_error", str(outcome.content)) if outcome.status == "error" else None
     if isinstance(outcome, GraphBubbleUp):
         return neutral.CONTROL
-    if isinstance(outcome, ToolMessage) and outcome.status == "error":
-        return neutral.returned_error("tool_message_error", str(outcome.content))
     return neutral.wrong_arguments(str(outcome)) if type(outcome).__name__ == "ToolInvocationError" else None
 
 
 def _pack(value: Any) -> Any:
     """Return an answer that is nothing but its text as that."""
-    bare = type(value) is ToolMessage and type(value.content) is str and value.model_fields_set <= _BARE
+    bare = type(value) is ToolMessage and type(value.content) is str and value.__pydantic_fields_set__ <= _BARE
     return value.content if bare else _packer.pack(value)
 
 

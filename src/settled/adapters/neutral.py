@@ -221,13 +221,14 @@ def inner(function: object, names: Sequence[str]) -> list[str]:
     for each in todo:  # it grows while it is walked
         if (owner := getattr(each, "__self__", None)) is not None:
             found += [name for name in names if any(base.__name__ == name for base in type(owner).__mro__)]
-        held = [getattr(each, "__wrapped__", None)]
+        if (wrapped := getattr(each, "__wrapped__", None)) is not None and id(wrapped) not in met:
+            met.add(id(wrapped))
+            todo.append(wrapped)
         for cell in getattr(each, "__closure__", None) or ():
             try:
-                held.append(cell.cell_contents)
+                inside = cell.cell_contents
             except ValueError:  # it was not filled yet
                 continue
-        for inside in held:
             if callable(inside) and id(inside) not in met and len(met) < MOST_LOOKED_AT:
                 met.add(id(inside))
                 todo.append(inside)
