@@ -22,6 +22,14 @@ def home():
     home.close()
 
 
+def in_a_child(target, *args):
+    """Run a function in a forked child; return the child's exit code."""
+    process = multiprocessing.get_context("fork").Process(target=target, args=args)
+    process.start()
+    process.join(60)
+    return process.exitcode
+
+
 async def here():
     return asyncio.get_running_loop()
 
@@ -98,10 +106,7 @@ def _die_while_undoing(address):
 
 def test_a_rollback_that_was_left_is_seen_through_on_the_loop_that_finds_it(tmp_path):
     address = f"sqlite:///{tmp_path}/agent.db"
-    process = multiprocessing.get_context("fork").Process(target=_die_while_undoing, args=(address,))
-    process.start()
-    process.join(60)
-    assert process.exitcode == 9
+    assert in_a_child(_die_while_undoing, address) == 9
     client = Client()
 
     async def main():
@@ -297,20 +302,14 @@ def _leaves_a_call_of_its_parent(address):
 
 def test_a_child_that_leaves_puts_nothing_on_record_for_a_call_of_its_parent(tmp_path):
     address = f"sqlite:///{tmp_path}/agent.db"
-    process = multiprocessing.get_context("fork").Process(target=_leaves_a_call_of_its_parent, args=(address,))
-    process.start()
-    process.join(60)
-    assert process.exitcode == 0
+    assert in_a_child(_leaves_a_call_of_its_parent, address) == 0
 
 
 def test_a_forked_child_has_a_loop_of_its_own(home):
     first = home.run(here())
-    process = multiprocessing.get_context("fork").Process(target=_in_a_child, args=(home, first))
-    process.start()
-    process.join(60)
-    assert process.exitcode == 0
+    assert in_a_child(_runs_anew, home, first) == 0
 
 
-def _in_a_child(home, first):
+def _runs_anew(home, first):
     home.forked()
     assert home.run(here()) is not first

@@ -8,28 +8,10 @@ from settled.core import chain, claim, entry, fallback, match, saga
 from settled.core.values import replace
 from settled.testing import chains
 from settled.testing.profiles import PROFILES
-from settled.testing.simulate import simulate
 
-MOST_SEEDS = 200
 ALONE, STORM, UNDONE = (PROFILES[name] for name in ("fallbacks", "fallbacks in a storm", "fallbacks undone"))
 
 IN_OTHER_WORDS = replace(ALONE, name="in other words", models=1.0, loners=0, variations=("identity",))
-
-
-@pytest.fixture
-def planted(monkeypatch):
-    """Return a check: with the bug in place the oracle objects; without it the same seeds are clean."""
-
-    def check(profile, words):
-        for seed in range(MOST_SEEDS):
-            if any(words in v for v in simulate(seed, profile).violations):
-                break
-        else:
-            pytest.fail(f"{MOST_SEEDS} worlds, and the bug was not seen")
-        monkeypatch.undo()
-        assert [v for clean in range(seed + 1) for v in simulate(clean, profile).violations] == []
-
-    return check
 
 
 def given_up_unasked(outcome, ask, original=chain._given_up):
@@ -42,45 +24,45 @@ def given_up_unasked(outcome, ask, original=chain._given_up):
 @pytest.mark.case("CASE-067-fallback-after-effect")
 @pytest.mark.parametrize("words", ["before it was done", "before it may yet be done", " effects, by "])
 @pytest.mark.parametrize("profile", [ALONE, UNDONE], ids=lambda profile: profile.name)
-def test_what_is_unknown_gives_way(monkeypatch, planted, profile, words):
+def test_what_is_unknown_gives_way(monkeypatch, seen, profile, words):
     original = chain.may_give_way
     monkeypatch.setattr(chain, "may_give_way", lambda outcome: outcome.status == "unknown" or original(outcome))
     monkeypatch.setattr(chain, "_given_up", given_up_unasked)
-    planted(profile, words)
+    seen(profile, words)
 
 
-def test_a_call_is_not_given_up_before_something_else_is_done(monkeypatch, planted):
+def test_a_call_is_not_given_up_before_something_else_is_done(monkeypatch, seen):
     monkeypatch.setattr(fallback, "give_way", lambda books, call, now: call)
     monkeypatch.setattr(claim, "give_way", lambda books, call, now: call)
     monkeypatch.setattr(chain, "_given_up", given_up_unasked)
-    planted(ALONE, "in its place has begun before")
+    seen(ALONE, "in its place has begun before")
 
 
-def test_what_is_done_instead_has_a_fresh_key_each_time(monkeypatch, planted):
+def test_what_is_done_instead_has_a_fresh_key_each_time(monkeypatch, seen):
     """This one was in the library itself: a fallback of a call under a business key was made for each ask."""
     numbers = itertools.count()
     monkeypatch.setattr(chains, "instead_key", lambda *_: f"fresh{next(numbers)}")
-    planted(STORM, " effects, by ")
+    seen(STORM, " effects, by ")
 
 
-def test_a_call_counts_as_answered_while_what_is_done_instead_is_in_doubt(monkeypatch, planted):
+def test_a_call_counts_as_answered_while_what_is_done_instead_is_in_doubt(monkeypatch, seen):
     """The simulator found this one in the library itself: asked for again, the call was made after all."""
     monkeypatch.setattr(entry.Entry, "go_on", lambda self, asker, call: None)
     monkeypatch.setattr(entry.Entry, "came_to", lambda self, asker, call, state: None)
-    planted(ALONE, " I1 ")
+    seen(ALONE, " I1 ")
 
 
-def test_a_model_is_not_told_of_what_was_done_instead(monkeypatch, planted):
+def test_a_model_is_not_told_of_what_was_done_instead(monkeypatch, seen):
     monkeypatch.setattr(match, "_made_instead", lambda books, ask, entry: [])
-    planted(ALONE, " I1 ")
+    seen(ALONE, " I1 ")
 
 
-def test_a_call_that_is_to_be_replaced_is_exempt_from_the_rule_of_doubt(monkeypatch, planted):
+def test_a_call_that_is_to_be_replaced_is_exempt_from_the_rule_of_doubt(monkeypatch, seen):
     """The simulator found this one in the library itself."""
     monkeypatch.setattr(match, "_goes_down", lambda books, call, ask: False)
-    planted(IN_OTHER_WORDS, " I1 ")
+    seen(IN_OTHER_WORDS, " I1 ")
 
 
-def test_a_run_is_undone_and_a_person_is_still_to_do_a_step_of_it(monkeypatch, planted):
+def test_a_run_is_undone_and_a_person_is_still_to_do_a_step_of_it(monkeypatch, seen):
     monkeypatch.setattr(saga, "close_waiting", lambda books, scope, now: ())
-    planted(UNDONE, "left to a person, and its run is")
+    seen(UNDONE, "left to a person, and its run is")

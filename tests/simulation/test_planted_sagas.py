@@ -150,32 +150,16 @@ def test_what_waits_for_leave_stands_in_a_run_that_is_undone(monkeypatch, plante
 APPROVALS = PROFILES["approvals"]
 
 
-@pytest.fixture
-def planted_leave(monkeypatch):
-    """Return a check as ``planted`` is, for what the oracle says of leave."""
-
-    def check(words):
-        for seed in range(MOST_SEEDS):
-            if any(" leave " in v and words in v for v in simulate(seed, APPROVALS).violations):
-                break
-        else:
-            pytest.fail(f"{MOST_SEEDS} worlds, and the bug was not seen")
-        monkeypatch.undo()
-        assert [v for clean in range(seed + 1) for v in simulate(clean, APPROVALS).violations] == []
-
-    return check
-
-
-def test_leave_is_used_twice(monkeypatch, planted_leave):
+def test_leave_is_used_twice(monkeypatch, seen):
     monkeypatch.setattr(claim, "use", lambda given: given)
-    planted_leave("used before")
+    seen(APPROVALS, " leave ", "used before")
 
 
-def test_leave_that_is_over_is_used(monkeypatch, planted_leave):
+def test_leave_that_is_over_is_used(monkeypatch, seen):
     monkeypatch.setattr(leave, "_counts", lambda given, terms, now: True)
-    planted_leave("over")
+    seen(APPROVALS, " leave ", "over")
 
 
-def test_a_call_begins_without_leave(monkeypatch, planted_leave):
+def test_a_call_begins_without_leave(monkeypatch, seen):
     monkeypatch.setattr(claim, "given", lambda call, terms, now: True)
-    planted_leave("not given")
+    seen(APPROVALS, " leave ", "not given")
