@@ -296,6 +296,12 @@ def absurd_threads(url: str, flying: int) -> Callable[[int], object]:
 
 
 def _prepared(url: str) -> None:
+    """Make its tables, unless another process of the same case did."""
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        if connection.execute("SELECT to_regnamespace('absurd')").fetchone() != (None,):
+            return
     environment = {**os.environ, "ABSURD_DATABASE_URL": url, "PATH": f"{_psql()}{os.pathsep}{os.environ['PATH']}"}
     command = str(Path(sys.executable).with_name("absurdctl"))
     for words in (["init"], ["create-queue", "bench"]):

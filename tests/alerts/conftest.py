@@ -3,7 +3,6 @@
 import base64
 import itertools
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -68,17 +67,6 @@ def inbox():
     inbox = Inbox()
     yield inbox
     inbox.close()
-
-
-@pytest.fixture
-def until():
-    def wait(done, what="it"):
-        limit = time.monotonic() + PATIENCE
-        while not done():
-            assert time.monotonic() < limit, f"waited in vain for {what}"
-            time.sleep(0.02)
-
-    return wait
 
 
 @pytest.fixture

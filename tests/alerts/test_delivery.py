@@ -19,6 +19,7 @@ from settled.observe import Webhook
 from settled.ports import NotTaken
 from tests.alerts.conftest import SECRET, declare, round_of
 from tests.shared import ROOT
+from tests.waiting import until
 
 
 class Dead:
@@ -210,7 +211,7 @@ def test_one_that_is_away_holds_up_no_other(place, inbox):
         assert guard.journal.alerts() == []
 
 
-def test_a_receiver_that_hangs_blocks_neither_calls_nor_leases(place, until):
+def test_a_receiver_that_hangs_blocks_neither_calls_nor_leases(place):
     entered, go = threading.Event(), threading.Event()
 
     class Hangs:
@@ -377,7 +378,7 @@ def test_one_round_of_a_worker_delivers_too(tmp_path, place, inbox):
     assert inbox.kinds() == [("opened", "unknown")]
 
 
-def test_the_worker_delivers_what_a_killed_process_has_left(tmp_path, place, inbox, until):
+def test_the_worker_delivers_what_a_killed_process_has_left(tmp_path, place, inbox):
     (tmp_path / "app.py").write_text(APP)
     around = {
         **os.environ,

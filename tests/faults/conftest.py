@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -73,17 +72,3 @@ def shop(tmp_path):
     yield shop
     for guard in shop.guards:
         guard.close()
-
-
-def until(look, what, seconds=60):
-    """Wait for a condition, generously; return what made it true."""
-    end = time.monotonic() + seconds
-    while not (seen := look()):
-        assert time.monotonic() < end, f"never seen: {what}"
-        time.sleep(0.01)
-    return seen
-
-
-@pytest.fixture(name="until")
-def until_fixture():
-    return until

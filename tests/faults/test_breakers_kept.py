@@ -2,6 +2,7 @@
 
 import settled
 from settled.journals.sqlite import SqliteJournal
+from tests.waiting import until
 
 
 def failing(tmp_path):
@@ -23,7 +24,7 @@ def tripped(tmp_path):
     guard.close()
 
 
-def test_a_reset_while_no_process_lived_is_heeded_by_the_next(tmp_path, until):
+def test_a_reset_while_no_process_lived_is_heeded_by_the_next(tmp_path):
     tripped(tmp_path)
     guard, look = failing(tmp_path)
     assert look.call().reason == "breaker_open"

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from settled.errors import JournalError
+from tests.waiting import until
 
 ORDERS = [f"order {number}" for number in range(40)]
 PAGE = 4096
@@ -96,7 +97,7 @@ def checked(guard):
         return False
 
 
-def test_a_torn_line_in_the_spill_file_harms_no_other(shop, holder, until):
+def test_a_torn_line_in_the_spill_file_harms_no_other(shop, holder):
     at = shop.open()
     shop.after = holder.hold
     result = at.send.call(order="a")

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import settled
+from tests.waiting import until
 
 
 def test_locked_before_the_call_nothing_is_executed_and_the_same_guard_recovers(shop, holder):
@@ -36,7 +37,7 @@ async def test_locked_before_the_call_the_event_loop_goes_on(shop, holder):
     assert shop.effects == ["a"]
 
 
-def test_locked_after_the_effect_the_value_arrives_and_the_record_heals(shop, holder, until):
+def test_locked_after_the_effect_the_value_arrives_and_the_record_heals(shop, holder):
     at = shop.open()
     shop.after = holder.hold
     result = at.send.call(order="a")
@@ -53,7 +54,7 @@ def test_locked_after_the_effect_the_value_arrives_and_the_record_heals(shop, ho
     until(lambda: (shop.path.parent / "agent.db-spill").stat().st_size == 0, "the spill file is empty")
 
 
-async def test_locked_after_the_effect_of_an_async_tool(shop, holder, until):
+async def test_locked_after_the_effect_of_an_async_tool(shop, holder):
     at = shop.open(busy_timeout=1.0)
     shop.after = holder.hold
     ticks = 0

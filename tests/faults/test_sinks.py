@@ -6,6 +6,7 @@ import pytest
 
 import settled
 from settled.ports import CallQuery
+from tests.waiting import until
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -34,7 +35,7 @@ def told_of(address, told):
 
 
 @pytest.mark.parametrize("wait", [0, 60])
-def test_the_alert_of_a_first_call_that_waits_for_leave_is_delivered(tmp_path, until, wait):
+def test_the_alert_of_a_first_call_that_waits_for_leave_is_delivered(tmp_path, wait):
     told, made = [], []
     with told_of(f"sqlite:///{tmp_path}/agent.db", told) as guard:
 
@@ -63,7 +64,7 @@ def test_closing_delivers_what_is_on_record(tmp_path):
     assert told == ["approval"] * 3
 
 
-def test_a_guard_that_only_reconciles_delivers_its_alerts(tmp_path, until):
+def test_a_guard_that_only_reconciles_delivers_its_alerts(tmp_path):
     address, told = f"sqlite:///{tmp_path}/agent.db", []
     with settled.Guard(address) as silent:
 
@@ -77,7 +78,7 @@ def test_a_guard_that_only_reconciles_delivers_its_alerts(tmp_path, until):
         until(lambda: told == ["unknown"], "a person was told")
 
 
-def test_an_alert_stays_until_a_sink_has_taken_it(tmp_path, until):
+def test_an_alert_stays_until_a_sink_has_taken_it(tmp_path):
     taken, moods = [], [RuntimeError, RuntimeError]
 
     def moody(event, facts):

@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 
 import pytest
 
@@ -15,6 +14,7 @@ from settled.journals.sqlite import SqliteJournal
 from settled.ports import CallQuery
 from settled.testing.records import FakeClock, Look, begun, ended, make_ask
 from tests.journals.support import CLAIMER, WRITER, forked, start, together
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_children_survive_the_end_of_their_parents_journal(path):
         journal.close()
 
     pid = fork(child)
-    _until(lambda: journal.get(ask.operation_id))
+    until(lambda: journal.get(ask.operation_id), "the intent is on record")
     journal.close()
     os.write(writing, b"x")
     assert exit_codes([pid]) == [0]
@@ -157,13 +157,6 @@ def test_children_survive_the_end_of_their_parents_journal(path):
     assert reopened.get(later.operation_id) is not None
     assert reopened.check().ok
     reopened.close()
-
-
-def _until(condition):
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 def test_a_fork_amid_work_leaves_both_whole(path):

@@ -1,7 +1,6 @@
 """A run with a guest, and SIGKILL for host, guest or both on the way: nothing done twice, nothing left behind."""
 
 import shutil
-import time
 from random import Random
 
 import pytest
@@ -12,15 +11,7 @@ from settled.testing.kill.ledger import Ledger
 from settled.testing.kill.nursery import KILLED
 from settled.testing.kill.rounds import at_random
 from settled.testing.kill.visits import Visit
-
-PATIENCE = 60.0
-
-
-def until(there, what):
-    end = time.monotonic() + PATIENCE
-    while not there():
-        assert time.monotonic() < end, what
-        time.sleep(0.002)
+from tests.waiting import until
 
 
 def visits(nursery, folder, first, *, step, **of):

@@ -57,6 +57,16 @@ def test_a_success_that_never_happened_is_seen(nursery, tmp_path):
     assert "invoice: told succeeded, and it never happened" in judge(plan)
 
 
+@pytest.mark.parametrize(("at", "seen"), [(float("inf"), True), (0.0, False)], ids=["a lie", "true until it ran again"])
+def test_not_done_is_a_lie_unless_all_that_was_done_was_begun_later(nursery, tmp_path, at, seen):
+    plan = Plan(str(tmp_path), "desk")
+    nursery.live(plan)
+    lines = [json.loads(line) for line in plan.told.read_text().splitlines()]
+    lines.append(lines[0] | {"status": "not_done", "value": None, "at": at})
+    plan.told.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert ("invoice: told not_done, and it happened" in judge(plan)) is seen
+
+
 def test_another_value_than_the_first_is_seen(nursery, tmp_path):
     plan = Plan(str(tmp_path), "desk")
     nursery.live(plan)

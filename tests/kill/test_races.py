@@ -22,15 +22,7 @@ from settled.testing.kill.plan import Plan
 from settled.testing.kill.rounds import at_random
 from settled.testing.kill.scripts import SCRIPTS
 from settled.testing.kill.stage import Stage
-
-
-def until(look, what, seconds=60):
-    """Wait for a condition, generously; the value that made it true."""
-    end = time.monotonic() + seconds
-    while not (seen := look()):
-        assert time.monotonic() < end, f"never seen: {what}"
-        time.sleep(0.005)
-    return seen
+from tests.waiting import until
 
 
 def told(plan):

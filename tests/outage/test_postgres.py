@@ -15,15 +15,9 @@ from tests.outage.harness import Load, judge
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import PostgresServer
 from tests.servers.proxy import Proxy, Scissors
+from tests.waiting import until
 
 KEYS = 60
-
-
-def until(look, what, seconds=60):
-    end = time.monotonic() + seconds
-    while not look():
-        assert time.monotonic() < end, f"never seen: {what}"
-        time.sleep(0.005)
 
 
 def settled_well(load, *, unknown=0):

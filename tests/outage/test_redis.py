@@ -13,9 +13,10 @@ import settled
 from settled.ports import CallQuery
 from tests.journals.support import ENVIRONMENT
 from tests.outage.harness import Load, judge
-from tests.outage.test_postgres import KEYS, OWNER, paying, settled_well, until
+from tests.outage.test_postgres import KEYS, OWNER, paying, settled_well
 from tests.servers.proxy import Proxy, Scissors
 from tests.servers.redis import RedisServer
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")

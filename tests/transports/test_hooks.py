@@ -26,6 +26,7 @@ from settled.errors import AttemptLeft
 from settled.ports import CallQuery
 from tests.transports.clients import ASYNC, CLIENTS, SYNC
 from tests.transports.side import closed_port
+from tests.waiting import until
 
 HTTP = ("httpx", "httpx async", "requests", "urllib3", "aiohttp")
 GETS = {
@@ -41,13 +42,6 @@ def call_of(guard, result):
 
 def seen_by(guard, result):
     return call_of(guard, result).attempts[-1].fault.seen
-
-
-def until(look, seconds=20):
-    end = time.monotonic() + seconds
-    while not look():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def made(guard, client, url, *, around=None, **options):
@@ -304,7 +298,7 @@ def test_an_attempt_that_was_cut_off_before_its_request_sends_nothing(guard, sid
     result = act.call()
     assert result.status == "unknown"  # it had made no request: whether it would go by another way is not known
     go.set()
-    until(lambda: call_of(guard, result).state == "not_done")
+    until(lambda: call_of(guard, result).state == "not_done", "the probe's verdict")
     assert told
     assert side.came["held-back"] == 0
 
@@ -322,7 +316,7 @@ def test_what_had_begun_before_the_cut_goes_on(guard, side, hooked):
     result = act.call()
     assert (result.status, side.done["first-half"]) == ("unknown", 1)
     go.set()
-    until(lambda: call_of(guard, result).state == "succeeded")
+    until(lambda: call_of(guard, result).state == "succeeded", "the late answer")
     assert side.done["first-half"] == side.done["second-half"] == 1
 
 

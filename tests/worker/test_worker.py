@@ -7,14 +7,8 @@ import time
 import pytest
 
 from tests.servers.postgres import PostgresServer
+from tests.waiting import until
 from tests.worker.conftest import App
-
-
-def until(look, what, seconds=60):
-    end = time.monotonic() + seconds
-    while not look():
-        assert time.monotonic() < end, f"never seen: {what}"
-        time.sleep(0.01)
 
 
 def rounds(worker):

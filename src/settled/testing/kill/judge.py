@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from settled.api.queue import waiting
 from settled.core import codec, rules
+from settled.core.model import Standing
 from settled.core.states import State
 from settled.core.values import replace
 from settled.ports import CallQuery
@@ -162,12 +163,22 @@ def _truth(action: Action, end: Scene) -> list[str]:
             problems.append(f"{order}: told succeeded, and it never happened")
         if each.value is not None and each.value not in values:
             problems.append(f"{order}: told a value that nothing has returned: {each.value}")
-        if each.status in ("failed", "not_done", "expired") and values and action.tool != "note":
+        again = each.status == "not_done" and _all_begun_since(end.records.get(order, []), each.at)
+        if each.status in ("failed", "not_done", "expired") and values and action.tool != "note" and not again:
             problems.append(f"{order}: told {each.status}, and it happened")
     known = {each.value for each in told if each.status == "succeeded" and each.value is not None}
     if len(known) > 1:
         problems.append(f"{order}: told {len(known)} different values")
     return problems + _steady(order, told)
+
+
+def _all_begun_since(records: list[Call], told: float) -> bool:
+    """Whether each attempt that may have done something was begun after this was told: then it was true.
+
+    A person's verdict may let a call run again; who asks in between is told that it is not done.
+    """
+    able = [a for call in records for a in call.attempts if a.standing is not Standing.NONE]
+    return bool(able) and all(a.begun.wall > told for a in able)
 
 
 def _steady(order: str, told: list[Told]) -> list[str]:
