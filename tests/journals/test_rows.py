@@ -91,7 +91,6 @@ def test_a_call_reads_back_as_it_was(call, table):
 
 def test_a_fault_that_was_written_before_requests_were_seen_still_reads():
     fault = Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "http_502", "bad gateway", uncertain=True, gate=True)
-    assert rows.fault_list(fault) == (
-        *("unknown", "maybe", "http_502", "bad gateway", False, None, False, False, False, False, True, True),
-    )
-    assert rows.fault_of(rows.fault_list(fault)) == fault
+    written = ("unknown", "maybe", "http_502", "bad gateway", False, None, False, False, False, False, True, True)
+    assert rows.fault_of(written) == fault
+    assert rows.fault_list(fault)[:12] == list(written)
