@@ -91,7 +91,32 @@ def test_a_call_reads_back_as_it_was(call, table):
 
 def test_a_fault_that_was_written_before_requests_were_seen_still_reads():
     fault = Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "http_502", "bad gateway", uncertain=True, gate=True)
-    assert rows.fault_list(fault) == (
-        *("unknown", "maybe", "http_502", "bad gateway", False, None, False, False, False, False, True, True),
+    written = ("unknown", "maybe", "http_502", "bad gateway", False, None, False, False, False, False, True, True)
+    assert rows.fault_of(written) == fault
+    assert rows.fault_list(fault)[:12] == list(written)
+
+
+def test_numbers_that_json_lacks_are_kept_in_a_request_too(table):
+    """Written the quick way they would come back as nothing."""
+    seen = Exchange("GET", "http://localhost/", Phase.SENT, took=float("inf"))
+    fault = Fault(FaultClass.UNKNOWN, Evidence.MAYBE, "timeout", seen=(seen,))
+    moment = Moment(1.0, "boot", 2.0)
+    owner = Owner("host", "boot", "space", 1, "0")
+    attempt = Attempt(no=1, epoch=1, owner=owner, begun=moment, fault=fault)
+    terms = Terms(Effect.WRITE, declared=True)
+    texts = dict.fromkeys(("operation_id", "key", "tenant", "tool", "scope", "lane"), "a")
+    texts |= dict.fromkeys(("identity", "words", "fingerprint", "claim"), "b")
+    times = dict.fromkeys(("lease", "created", "changed"), moment)
+    call = Call(
+        **texts,
+        **times,
+        kind=KeyKind.RANDOM,
+        terms=terms,
+        n=1,
+        arguments=b"",
+        state=State.UNKNOWN,
+        epoch=1,
+        owner=owner,
+        attempts=(attempt,),
     )
-    assert rows.fault_of(rows.fault_list(fault)) == fault
+    assert rows.call_of((*rows.fixed(call), *rows.changing(call))) == call

@@ -46,7 +46,7 @@ class Phase(StrEnum):
     """The head of an answer has come."""
 
 
-class Exchange(Struct, frozen=True):
+class Exchange(Struct, frozen=True, array_like=True):
     """One request that an attempt made and what came of it, as it is kept: bounded, without secrets."""
 
     method: str
@@ -80,7 +80,7 @@ class Part(StrEnum):
     """It may have been done."""
 
 
-class BatchItem(Struct, frozen=True):
+class BatchItem(Struct, frozen=True, array_like=True):
     """One item of a batch, as the answer to one attempt tells of it."""
 
     key: str
@@ -91,7 +91,7 @@ class BatchItem(Struct, frozen=True):
     """Of one in doubt, on the way to a record of its own: the call's arguments, with this item alone."""
 
 
-class Fault(Struct, frozen=True):
+class Fault(Struct, frozen=True, array_like=True):
     """One failed attempt, classified.
 
     ``code`` is stable and short (``"connect_refused"``, ``"http_502"``); ``message`` may hold
@@ -162,7 +162,7 @@ class Standing(StrEnum):
 IN_DOUBT = frozenset({Standing.OPEN, Standing.MAYBE})
 
 
-class Moment(Struct, frozen=True):
+class Moment(Struct, frozen=True, array_like=True):
     """One instant on two clocks.
 
     ``wall``: seconds since the epoch, for people and retention. ``mono``: seconds on a clock that
@@ -182,7 +182,7 @@ class Moment(Struct, frozen=True):
         return Moment(self.wall + seconds, self.boot, self.mono + seconds)
 
 
-class Owner(Struct, frozen=True):
+class Owner(Struct, frozen=True, array_like=True):
     """A process, named so that another one on the same machine can tell whether it lives."""
 
     host: str
@@ -193,7 +193,7 @@ class Owner(Struct, frozen=True):
     started: str
 
 
-class Attempt(Struct, frozen=True):
+class Attempt(Struct, frozen=True, array_like=True):
     """One try of a call."""
 
     no: int
@@ -213,7 +213,7 @@ class Attempt(Struct, frozen=True):
         return self.standing in IN_DOUBT
 
 
-class Leave(Struct, frozen=True):
+class Leave(Struct, frozen=True, array_like=True):
     """A person's leave for one call as it is on record: asked for, then given, then used. Single use."""
 
     why: str

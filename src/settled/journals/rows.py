@@ -1,13 +1,13 @@
 """A call as a row: a few columns that are looked up or shown, and the rest as one short JSON text.
 
-Hand-written for speed. New fields go to the end of a list and have a default, so that older rows still read.
+Its values (``core.model``) are written as lists. A new field goes to the end of its class and has a default, so that
+older rows still read.
 JSON keeps every text as it is, lone surrogates and NUL too, and every float exactly.
 """
 
 from __future__ import annotations
 
 import json
-from base64 import b64decode, b64encode
 from contextlib import suppress
 from functools import lru_cache
 from math import isfinite
@@ -17,23 +17,7 @@ import msgspec
 
 from settled.core.call import Call
 from settled.core.expiry import due
-from settled.core.model import (
-    Attempt,
-    BatchItem,
-    Effect,
-    Evidence,
-    Exchange,
-    Fault,
-    FaultClass,
-    KeyKind,
-    Leave,
-    Moment,
-    Owner,
-    Part,
-    Phase,
-    Standing,
-    Terms,
-)
+from settled.core.model import Attempt, Effect, Fault, KeyKind, Leave, Moment, Owner, Terms
 from settled.core.states import State
 
 if TYPE_CHECKING:
@@ -49,13 +33,10 @@ COLUMNS: Final = (*FIXED, *CHANGING)
 
 _STATES: Final = {state.value: state for state in State}
 _KINDS: Final = {kind.value: kind for kind in KeyKind}
-_STANDINGS: Final = {standing.value: standing for standing in Standing}
 _FOREVER: Final = Moment(float("inf"), "", 0.0)
 
 to_json = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 from_json = json.JSONDecoder().decode
-_quickly = msgspec.json.Encoder().encode
-_read_quickly = msgspec.json.Decoder().decode
 
 
 def fixed(call: Call) -> tuple[Any, ...]:
@@ -124,23 +105,93 @@ def call_of(row: Sequence[Any]) -> Call:
         result=result,
         log_no=log_no,
         log_head=log_head,
-        **_unpacked(more),
+        words=more.words,
+        fingerprint=more.fingerprint,
+        claim=more.claim,
+        owner=more.owner,
+        created=more.created,
+        changed=more.changed,
+        series=more.series,
+        before=more.before,
+        message=more.message,
+        step=more.step,
+        attempts=more.attempts,
+        fault=more.fault,
+        reason=more.reason,
+        note=more.note,
+        decided=more.decided,
+        asserted=more.asserted,
+        held=more.held,
+        not_before=more.not_before,
+        despite=more.despite,
+        leave=more.leave,
+        sent_key=more.sent_key,
     )
 
 
+class _Body(msgspec.Struct, frozen=True, array_like=True):
+    """What is neither looked up nor shown, as it is read; written by ``_body`` in this order."""
+
+    words: str
+    fingerprint: str
+    claim: str
+    owner: Owner
+    created: Moment
+    changed: Moment
+    series: int
+    before: int
+    message: str
+    step: str
+    attempts: tuple[Attempt, ...]
+    fault: Fault | None
+    reason: str
+    note: str
+    decided: str
+    asserted: bool
+    held: bool
+    not_before: float | None
+    despite: tuple[str, ...]
+    leave: Leave | None = None
+    sent_key: str = ""
+
+
+_quickly = msgspec.json.Encoder().encode
+_read_quickly = msgspec.json.Decoder(_Body).decode
+
+
 def _body(call: Call) -> str:
-    parts = _parts(call)
+    parts = (
+        call.words,
+        call.fingerprint,
+        call.claim,
+        call.owner,
+        call.created,
+        call.changed,
+        call.series,
+        call.before,
+        call.message,
+        call.step,
+        call.attempts,
+        call.fault,
+        call.reason,
+        call.note,
+        call.decided,
+        call.asserted,
+        call.held,
+        call.not_before,
+        call.despite,
+        *((call.leave, call.sent_key) if call.leave is not None or call.sent_key else ()),
+    )
     if isfinite(_numbers(call)):  # the quick way writes null for a number that JSON does not have
         with suppress(UnicodeEncodeError, OverflowError):  # a lone surrogate, an integer of more than 64 bits
             return _quickly(parts).decode()
-    return to_json(parts)
+    return to_json(msgspec.to_builtins(parts))
 
 
-def _from_body(body: str) -> list[Any]:
-    with suppress(UnicodeEncodeError, ValueError):
-        found: list[Any] = _read_quickly(body)
-        return found
-    return list(from_json(body))
+def _from_body(body: str) -> _Body:
+    with suppress(UnicodeEncodeError, ValueError):  # as ``_body`` says
+        return _read_quickly(body)
+    return msgspec.convert(from_json(body), _Body)
 
 
 def _numbers(call: Call) -> float:
@@ -149,203 +200,28 @@ def _numbers(call: Call) -> float:
     for attempt in call.attempts:
         total += attempt.begun.wall + attempt.begun.mono
         for moment in (attempt.ended, attempt.over):
-            total += 0.0 if moment is None else moment.wall + moment.mono
-        total += _hint(attempt.fault)
+            if moment is not None:
+                total += moment.wall + moment.mono
+        if attempt.fault is not None:
+            total += _of_fault(attempt.fault)
     if call.leave is not None:
         total += call.leave.until + call.leave.within
-    return total + _hint(call.fault)
+    return total if call.fault is None else total + _of_fault(call.fault)
 
 
-def _hint(fault: Fault | None) -> float:
-    return 0.0 if fault is None else fault.retry_after or 0.0
+def _of_fault(fault: Fault) -> float:
+    return (fault.retry_after or 0.0) + sum(each.begun + each.took for each in fault.seen)
 
 
-def _parts(call: Call) -> list[Any]:
-    return [
-        call.words,
-        call.fingerprint,
-        call.claim,
-        _owner(call.owner),
-        _moment(call.created),
-        _moment(call.changed),
-        call.series,
-        call.before,
-        call.message,
-        call.step,
-        [_attempt(attempt) for attempt in call.attempts],
-        fault_list(call.fault),
-        call.reason,
-        call.note,
-        call.decided,
-        call.asserted,
-        call.held,
-        call.not_before,
-        call.despite,
-        *_later(call),
-    ]
-
-
-def _later(call: Call) -> list[Any]:
-    """Return what came with later releases, where there is any: older ones read a row without it."""
-    leave = None if call.leave is None else _leave(call.leave)
-    return [leave, call.sent_key] if call.sent_key else [] if leave is None else [leave]
-
-
-def _unpacked(more: list[Any]) -> dict[str, Any]:
-    words, fingerprint, claim, owner, created, changed, series, before, message, step, attempts, fault = more[:12]
-    reason, note, decided, asserted, held, not_before, despite, *later = more[12:]
-    leave, sent_key = [*later, None, ""][:2] if len(later) < 2 else later  # noqa: PLR2004 - as ``_later`` writes it
-    return {
-        "words": words,
-        "fingerprint": fingerprint,
-        "claim": claim,
-        "owner": _owner_of(*owner),
-        "created": Moment(*created),
-        "changed": Moment(*changed),
-        "series": series,
-        "before": before,
-        "message": message,
-        "step": step,
-        "attempts": tuple(_attempt_of(values) for values in attempts),
-        "fault": fault_of(fault),
-        "reason": reason,
-        "note": note,
-        "decided": decided,
-        "asserted": asserted,
-        "held": held,
-        "not_before": not_before,
-        "despite": tuple(despite),
-        "leave": _leave_of(*leave) if leave else None,
-        "sent_key": sent_key or "",
-    }
-
-
-def _leave(leave: Leave) -> list[Any]:
-    return [
-        leave.why,
-        leave.until,
-        leave.version,
-        leave.persons,
-        leave.within,
-        leave.by,
-        leave.given,
-        leave.used,
-        *((leave.by_hand,) if leave.by_hand else ()),
-    ]
-
-
-def _leave_of(*values: Any) -> Leave:
-    why, until, version, persons, within, by, given, used, *by_hand = values
-    return Leave(why, until, version, persons, within, tuple(by), given, used, *by_hand)
-
-
-def _moment(moment: Moment | None) -> tuple[float, str, float] | None:
-    return None if moment is None else (moment.wall, moment.boot, moment.mono)
-
-
-def _owner(owner: Owner) -> tuple[str, str, str, int, str]:
-    return owner.host, owner.boot, owner.space, owner.pid, owner.started
-
-
-@lru_cache(maxsize=1024)
-def _owner_of(host: str, boot: str, space: str, pid: int, started: str) -> Owner:
-    return Owner(host, boot, space, pid, started)
-
-
-def _attempt(attempt: Attempt) -> tuple[Any, ...]:
-    return (
-        attempt.no,
-        attempt.epoch,
-        _owner(attempt.owner),
-        _moment(attempt.begun),
-        attempt.standing._value_,
-        _moment(attempt.ended),
-        _moment(attempt.over),
-        fault_list(attempt.fault),
-    )
-
-
-def _attempt_of(values: list[Any]) -> Attempt:
-    no, epoch, owner, begun, standing, ended, over, fault = values
-    return Attempt(
-        no=no,
-        epoch=epoch,
-        owner=_owner_of(*owner),
-        begun=Moment(*begun),
-        standing=_STANDINGS[standing],
-        ended=None if ended is None else Moment(*ended),
-        over=None if over is None else Moment(*over),
-        fault=fault_of(fault),
-    )
-
-
-def fault_list(fault: Fault | None) -> tuple[Any, ...] | None:
+def fault_list(fault: Fault | None) -> list[Any] | None:
     """Return a fault as what JSON can hold."""
-    if fault is None:
-        return None
-    return (
-        fault.kind._value_,
-        fault.evidence._value_,
-        fault.code,
-        fault.message,
-        fault.throttled,
-        fault.retry_after,
-        fault.local,
-        fault.own_success,
-        fault.in_progress,
-        fault.refresh,
-        fault.uncertain,
-        fault.gate,
-        *(([_exchange(each) for each in fault.seen],) if fault.seen or fault.items else ()),
-        *(([_item(each) for each in fault.items],) if fault.items else ()),
-    )
+    found: list[Any] | None = msgspec.to_builtins(fault)
+    return found
 
 
 def fault_of(values: Sequence[Any] | None) -> Fault | None:
     """Return the fault that ``fault_list`` made a list of."""
-    if values is None:
-        return None
-    kind, evidence, *rest = values
-    plain, more = rest[:_PLAIN], rest[_PLAIN:]
-    seen = _exchanges_of(more[0]) if more else ()
-    items = tuple(_item_of(*each) for each in more[1]) if len(more) > 1 else ()
-    return Fault(FaultClass(kind), Evidence(evidence), *(*plain, seen, items))
-
-
-_PLAIN: Final = 10
-"""The fields of a fault between its evidence and the requests that were seen."""
-
-
-def _item(each: BatchItem) -> tuple[str, ...]:
-    arguments = (b64encode(each.arguments).decode(),) if each.arguments else ()
-    return each.key, each.part.value, each.code, *arguments
-
-
-def _item_of(key: str, part: str, code: str, arguments: str = "") -> BatchItem:
-    return BatchItem(key, Part(part), code, b64decode(arguments))
-
-
-def _exchange(each: Exchange) -> tuple[Any, ...]:
-    return (
-        each.method,
-        each.target,
-        each.phase.value,
-        each.status,
-        each.headers,
-        each.body,
-        each.error,
-        each.begun,
-        each.took,
-        each.key,
-    )
-
-
-def _exchanges_of(values: Sequence[Sequence[Any]]) -> tuple[Exchange, ...]:
-    return tuple(_exchange_of(*each) for each in values)
-
-
-def _exchange_of(method: str, target: str, phase: str, status: int | None, headers: list[Any], *rest: Any) -> Exchange:
-    return Exchange(method, target, Phase(phase), status, tuple((name, value) for name, value in headers), *rest)
+    return msgspec.convert(values, Fault | None)
 
 
 @lru_cache(maxsize=1024)

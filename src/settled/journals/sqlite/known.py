@@ -89,14 +89,14 @@ class Known:
         """This is how a call stands now."""
         if len(self.calls) >= MOST_CALLS or self.bytes >= MOST_BYTES:
             self.clear()
-        shelf = self.shelves.get(call.scope)
+        shelf, size = self.shelves.get(call.scope), _bytes(call)
         self._let_go(call)
-        if _bytes(call) > _LARGE:
+        if size > _LARGE:
             if shelf is not None:
                 self.shelves[call.scope] = None
             return
         self.calls[call.operation_id] = call
-        self.bytes += _bytes(call)
+        self.bytes += size
         if shelf is not None:
             shelf.put(call)
             if len(shelf) > LONGEST_SCOPE:
@@ -109,7 +109,8 @@ class Known:
 
     def _let_go(self, call: Call) -> None:
         known = self.calls.pop(call.operation_id, None)
-        self.bytes -= 0 if known is None else _bytes(known)
+        if known is not None:
+            self.bytes -= _bytes(known)
 
     def learn(self, scope: str, calls: Sequence[Call]) -> None:
         """These are all the calls of a scope, in order of creation; or more than may be known."""
