@@ -220,13 +220,15 @@ def same(one: Any, other: Any) -> bool:
         return False
     if kind in _EQUAL:
         return bool(one == other)
+    if kind is dict:  # the order of names counts too: it comes back
+        return len(one) == len(other) and all(map(same, one, other)) and all(map(same, one.values(), other.values()))
     if isinstance(one, BaseModel):
         return same(vars(one), vars(other)) and same(one.__pydantic_private__, other.__pydantic_private__)
-    if hasattr(type(one), "__dataclass_fields__"):
-        return all(same(getattr(one, name), getattr(other, name)) for name in type(one).__dataclass_fields__)
+    if hasattr(kind, "__dataclass_fields__"):
+        return all(same(getattr(one, name), getattr(other, name)) for name in kind.__dataclass_fields__)
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, dict):
+    if isinstance(one, dict):  # a subclass may list its members in its own way
         return same(list(one.items()), list(other.items()))
     if isinstance(one, float):
         return repr(one) == repr(other)

@@ -100,7 +100,7 @@ class Life(Jointly):
         while True:
             shut = yield from (self.shut() if self.again is None else self._goes_on(self.again))
             asked_at = self.at
-            begin = replace(claim, begin=shut is None)
+            begin = claim if shut is None else replace(claim, begin=False)
             if self.share is not None and shut is None:
                 self.share.intend()
                 begin = replace(begin, checkpoint=self._to_send(ask))
