@@ -22,7 +22,8 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = 
     (re.compile(r"(?i)(://)[^/\s:@]*:[^/\s@]+@"), lambda hit: f"{hit[1]}{REDACTED}@"),
     (
         re.compile(
-            rf"(?i)(?<![\w-])([\w-]{{0,40}}?{_WORDS}[\w-]{{0,40}}[\"']?\s*[:=]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&}}\])]+)"
+            r"(?i)(?<![\w-])(?=[\w-]++[\"']?\s*+[:=])"  # first whether it names a value at all: most words do not
+            rf"([\w-]{{0,40}}?{_WORDS}[\w-]{{0,40}}[\"']?\s*[:=]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&}}\])]+)"
         ),
         lambda hit: f"{hit[1]}{REDACTED}",
     ),

@@ -95,9 +95,10 @@ def _of_error(ended: Ended, outcome: Raised, policy: Policy, *, attempt: int, do
     if policy.not_executed and isinstance(error, policy.not_executed):
         return Fault(FaultClass.PERMANENT, Evidence.NONE, type(error).__name__, _text(error))
     fault = classify(error, attempt=attempt, doubtful=doubtful, now=ended.wall)
+    if policy.terms.effect is Effect.READ:
+        return fault
     proves_little = policy.several or isinstance(error, BaseExceptionGroup) or _method(error) in READING
-    fault = _weakened(fault) if proves_little and policy.terms.effect is not Effect.READ else fault
-    return _weighed(fault, ended, outcome, policy, doubtful)
+    return _weighed(_weakened(fault) if proves_little else fault, ended, outcome, policy, doubtful)
 
 
 def _weighed(fault: Fault, ended: Ended, outcome: Raised, policy: Policy, doubtful: bool) -> Fault:  # noqa: FBT001 - one of many

@@ -282,8 +282,8 @@ class Series(Wire):
 
     def _pause(self, step: Again) -> Flow[Stop | None]:
         """Spend, sleep, ask the breakers. Returns why not, having given back what was spent."""
-        spend = Spend(step.cost, (yield from self._sent_elsewhere()))
-        granted = expect((yield from self.do(spend)), Granted)
+        elsewhere = None if self.share is None else (yield from self._sent_elsewhere(self.share))
+        granted = expect((yield from self.do(Spend(step.cost, elsewhere))), Granted)
         if granted.refused_by:
             return Stop(granted.refused_by)
         woke = expect((yield from self.do(Sleep(step.delay))), Woke)
@@ -298,12 +298,12 @@ class Series(Wire):
             return Stop(shut.reason)
         return None
 
-    def _sent_elsewhere(self) -> Flow[int | None]:
+    def _sent_elsewhere(self, share: Share) -> Flow[int | None]:
         """Look up what the other agents of the run have sent, before a repeat."""
-        if self.share is None or not self.share.tokens or not self.share.meter.shared:
+        if not share.tokens or not share.meter.shared:
             return None
         try:
-            return (yield from self.transact(self.share.meter.look)).elsewhere
+            return (yield from self.transact(share.meter.look)).elsewhere
         except JournalError:
             return None
 

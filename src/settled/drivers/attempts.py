@@ -26,15 +26,13 @@ if TYPE_CHECKING:
 
 SHORTEST_SLEEP = 1e-6
 """Seconds: a shorter wait is over before the system, or the loop, comes back from it."""
-_FIRST = CurrentCall("", 1)
-"""The first attempt of any call that needs no record; made once, since such calls are many."""
 
 
 def current_call(command: Invoke, binding: Binding) -> CurrentCall:
     """Return what the tool may know of this attempt."""
     call, no = command.call, command.no
     if call is None:
-        return _FIRST if no == 1 and command.deadline is None else CurrentCall("", no, deadline=command.deadline)
+        return _unrecorded(no) if command.deadline is None else CurrentCall("", no, deadline=command.deadline)
     entry = Entry(no, range(1, no))
     outer = current.get()
     around = (outer.around if outer else frozenset()) | {call.operation_id}
@@ -44,6 +42,12 @@ def current_call(command: Invoke, binding: Binding) -> CurrentCall:
     return CurrentCall(
         key, no, call.operation_id, command.deadline, around=around, entry=entry, wire=wire, covered=covered
     )
+
+
+@lru_cache(maxsize=100)
+def _unrecorded(no: int) -> CurrentCall:
+    """Return the same for all calls that need no record: such calls are many."""
+    return CurrentCall("", no)
 
 
 def run_here(command: Invoke, binding: Binding, floor: Floor, then: Callable[[], object] | None = None) -> Ended:

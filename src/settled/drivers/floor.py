@@ -128,12 +128,12 @@ class Floor:
             self.tell(command.event, command.call, **command.facts)
             return Woke(self.now())
         match command:
+            case Spend(cost, elsewhere):
+                return Granted(self._spend(binding, cost, elsewhere), self.now())
             case Admit():
                 return self.admit(binding)
             case Report(verdict):
                 return self.report(binding, verdict)
-            case Spend(cost, elsewhere):
-                return Granted(self._spend(binding, cost, elsewhere), self.now())
             case Refund(cost):
                 self._refund(binding, cost)
             case CheckOwners(owners):

@@ -68,7 +68,7 @@ def classify(error: BaseException, *, attempt: int = 1, doubtful: bool = False, 
     walk = _Walk(Situation(attempt, doubtful or repeated, now))
     reading = walk.read(error)
     fault = reading.fault
-    past, complete = walk.past(error, within)
+    past, complete = walk.past(within)
     if fault is UNRECOGNISED and past and isinstance(error, Exception):
         fault = _lent(past[0])
     unclean = repeated or not complete or any(one.evidence is not Evidence.NONE for one in past)
@@ -104,29 +104,30 @@ class _Walk:
         if rule and said and not rule.wraps:
             return Reading(said, Known.WELL)
         causes = chain.causes(error, recognised=rule is not None)
-        best = _best([self.read(cause, depth + 1) for cause in causes])
+        best = _best([self.read(cause, depth + 1) for cause in causes]) if causes else _NOTHING
         if best.known or rule is None:
             return best
         return Reading(said or rule.default or UNRECOGNISED, Known.NOT if rule.bug else Known.WRAPPER)
 
-    def past(self, error: BaseException, within: tuple[list[BaseException], bool]) -> tuple[list[Fault], bool]:
-        """Return what is known of the errors that came before this one, nearest first; whether that is all of them.
+    def past(self, within: tuple[list[BaseException], bool]) -> tuple[list[Fault], bool]:
+        """Return what is known of the errors that came before one, nearest first; whether that is all of them.
 
-        ``within``: what ``chain.within`` says of it.
+        ``within``: what ``chain.within`` says of that one.
         """
         found: list[Fault] = []
-        line, met, whole, parts = [error], {id(error)}, True, [within]
+        met: set[int] = set()
+        inside, whole = within
         for _ in range(chain.DEEPEST):
-            whole = whole and all(complete for _, complete in parts)
-            inside = [inner for errors, _ in parts for inner in errors]
             met.update(map(id, inside))
             earlier = {id(one): one for inner in inside if (one := chain.context(inner)) is not None}
             line = [one for one in earlier.values() if id(one) not in met]
             if not line:
-                break
+                return found, whole
             found += [reading.fault for reading in map(self.read, line) if reading.known]
             parts = [chain.within(outer) for outer in line]
-        return found, whole and not line
+            inside = [inner for errors, _ in parts for inner in errors]
+            whole = whole and all(complete for _, complete in parts)
+        return found, False
 
 
 def _lent(fault: Fault) -> Fault:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
 
 from settled.core.faults import (
     aiohttp,
@@ -24,6 +25,8 @@ from settled.core.faults import (
 from settled.core.faults.rules import names
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from settled.core.faults.rules import Rule
 
 RULES = {
@@ -38,4 +41,9 @@ RULES = {
 
 def rule_of(error: BaseException) -> Rule | None:
     """Return the rule for the most derived class that has one."""
-    return next((RULES[name] for name in names(type(error)) if name in RULES), None)
+    return _rule_of(cast("Hashable", type(error)))
+
+
+@lru_cache(maxsize=1024)
+def _rule_of(kind: Any) -> Rule | None:
+    return next((RULES[name] for name in names(kind) if name in RULES), None)
