@@ -8,7 +8,7 @@ from random import uniform
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.journals.redis.books import RedisBooks
-from settled.journals.redis.cells import row_of, stored, text_of
+from settled.journals.redis.cells import known, row_of, text_of
 from settled.journals.redis.foresight import Hints, bare, hints_of
 from settled.journals.redis.sight import Sight
 from settled.journals.redis.trouble import Conflict, Fault
@@ -119,7 +119,7 @@ class Attempt:
             sight.ranges[prefix] = list(islice(said, int(next(said))))
         for operation_id in said:
             value = next(said)
-            sight.calls[text_of(operation_id)] = None if value is None else stored(value)
+            sight.calls[text_of(operation_id)] = None if value is None else known(value)
         return sight, self.common.hear(answer[2], before)
 
     def _apply(self, books: RedisBooks, now: Moment) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.model import KeyKind
 from settled.core.rules import lease_over
-from settled.core.states import MAY_HAVE_EFFECT, UNSETTLED, Event
+from settled.core.states import MAY_HAVE_EFFECT, UNSETTLED, Event, State
 from settled.errors import JournalError
 from settled.journals.redis.cells import (
     ANYWHERE,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from settled.core.call import Call, LogRow
     from settled.core.model import Moment
-    from settled.core.states import State
 
 ALERTS: Final = prefix("alerts")
 
@@ -72,7 +71,12 @@ class RedisBooks(RedisRuns):
 
     def keep(self) -> None:
         """End a member whose writes are to stand."""
-        self.pages.take_in(self._own)
+        if not (self._own.changed or self._own.trim):
+            return
+        if self.pages.changed or self.pages.trim:
+            self.pages.take_in(self._own)
+        else:
+            self.pages = self._own
         self._own = Pages()
 
     def undo(self) -> None:
@@ -207,7 +211,7 @@ class RedisBooks(RedisRuns):
             self._enter(call, NEW, _of_the_whole_life(call))
         place = before.place if before else NEW
         self._own.calls[operation_id] = Stored(call, NEW, place)
-        self._change(call, place, dict(_as_it_stands(before.call)) if before else {}, dict(_as_it_stands(call)))
+        self._change(call, place, _as_it_stands(before.call) if before else {}, _as_it_stands(call))
         self._own.log.append((raw(operation_id), log_data(row)))
         if call.kind is not KeyKind.RANDOM and row.event in (Event.CLAIM, Event.BEGIN):
             self.enter(prefix("intents", operation_id), b"%d" % row.attempt)
@@ -249,7 +253,7 @@ class RedisBooks(RedisRuns):
         operation_id = raw(call.operation_id)
         for start in _of_the_whole_life(call):
             self._own.leave(start, before.place, operation_id)
-        for start, own in _as_it_stands(before.call):
+        for start, own in _as_it_stands(before.call).items():
             self._own.leave(start, own or before.place, operation_id)
         self._own.rows[key_row(call.key)] = None
         self._own.calls[call.operation_id] = None
@@ -357,20 +361,22 @@ def _of_the_whole_life(call: Call) -> Iterable[bytes]:
         yield prefix("in", call.scope)
 
 
-def _as_it_stands(call: Call) -> Iterable[tuple[bytes, bytes]]:
+def _as_it_stands(call: Call) -> dict[bytes, bytes]:
     """Return by what a call is found as it stands, and what it sorts by there if not by its place."""
+    found: dict[bytes, bytes] = {}
     if call.state in UNSETTLED:
-        yield prefix("open", call.tenant, call.scope, call.tool), NEW
-        yield prefix("open", call.tenant, call.scope, call.tool, call.identity), NEW
+        found[prefix("open", call.tenant, call.scope, call.tool)] = NEW
+        found[prefix("open", call.tenant, call.scope, call.tool, call.identity)] = NEW
         if call.scope:
-            yield prefix("open in", call.scope), NEW
-    if call.state != "succeeded":
-        yield prefix("state", call.state._value_), NEW
+            found[prefix("open in", call.scope)] = NEW
+    if call.state is not State.SUCCEEDED:
+        found[prefix("state", call.state._value_)] = NEW
     if call.disputed:
-        yield prefix("disputed"), NEW
+        found[prefix("disputed")] = NEW
     due = due_at(call)
     if due is not None:
-        yield prefix("due"), moment_text(due)
+        found[prefix("due")] = moment_text(due)
+    return found
 
 
 def conditions(read: Sight) -> tuple[list[int], list[bytes]]:
@@ -387,7 +393,7 @@ def conditions(read: Sight) -> tuple[list[int], list[bytes]]:
 
 def writes(pages: Pages) -> tuple[list[int], list[bytes]]:
     """Return what a commit writes: how many of each, and the bytes, as the script takes them."""
-    put: list[bytes] = []
+    words = [each for pair in pages.log for each in pair]
     drop: list[bytes] = []
     kept: list[bytes] = []
     unset: list[bytes] = []
@@ -397,7 +403,7 @@ def writes(pages: Pages) -> tuple[list[int], list[bytes]]:
         if to is None:
             drop.append(raw(operation_id))
         else:
-            put += raw(operation_id), to.place, call_data(to.call)
+            words += raw(operation_id), to.place, call_data(to.call)
     for field, value in pages.rows.items():
         if value is None:
             unset.append(field)
@@ -408,12 +414,13 @@ def writes(pages: Pages) -> tuple[list[int], list[bytes]]:
             enter.append(start + place + member)
         elif place is not None:
             new[member] = new.get(member, b"") + start
-    leave = [start + place + member for start, place, member in pages.left]
-    log = [each for pair in pages.log for each in pair]
-    made = [each for pair in new.items() for each in pair]
-    alerts = [each for alert in pages.alerts for each in (ALERTS, alert)]
-    words = [*log, *put, *drop, *kept, *unset, *leave, *enter, *made, *alerts]
-    counts = [len(pages.log), len(put) // 3, len(drop), len(kept) // 2, len(unset), len(leave), len(enter), len(new)]
+    words += (*drop, *kept, *unset, *[start + place + member for start, place, member in pages.left], *enter)
+    for pair in new.items():
+        words += pair
+    for alert in pages.alerts:
+        words += ALERTS, alert
+    n_put, n_drop = len(pages.calls) - len(drop), len(drop)
+    counts = [len(pages.log), n_put, n_drop, len(kept) // 2, len(unset), len(pages.left), len(enter), len(new)]
     return [*counts, len(pages.alerts)], words
 
 

@@ -36,6 +36,9 @@ NEW: Final = b""
 ANYWHERE: Final = b"0" * PLACE
 """The place of a member whose order does not matter."""
 
+_SMALL: Final = 4096
+"""Bytes of a record that may be kept to be known again."""
+
 pack = msgspec.msgpack.Encoder().encode
 unpack = msgspec.msgpack.Decoder().decode
 
@@ -67,7 +70,10 @@ def text_of(data: bytes) -> str:
 
 def name(kind: str, *parts: str) -> bytes:
     """Return a name that no other kind and parts share."""
-    return raw(kind + "".join(f" {len(part)}:{part}" for part in parts))
+    text = kind
+    for part in parts:
+        text += f" {len(part)}:{part}"
+    return raw(text)
 
 
 def key_row(key: str) -> bytes:
@@ -75,6 +81,7 @@ def key_row(key: str) -> bytes:
     return b"key " + raw(key)
 
 
+@lru_cache(maxsize=256)
 def note_row(kind: str, of: str) -> bytes:
     """Return the name of the row of a note."""
     return name("note", kind, of)
@@ -87,18 +94,20 @@ def prefix(kind: str, *parts: str) -> bytes:
 
 
 def pieces(data: bytes) -> list[bytes | None]:
-    """Return what a script has said in one string: each piece behind its length; ``-`` is what is not there."""
-    found: list[bytes | None] = []
-    at, end = 0, len(data)
-    while at < end:
-        colon = data.index(b":", at)
-        size = data[at:colon]
-        at = colon + 1
+    """Return what a script has said in one string: a word and each piece's size, then all pieces.
+
+    ``-`` is the size of what is not there.
+    """
+    at = data.index(b"\n") + 1
+    word, *sizes = data[: at - 1].split(b" ")
+    found: list[bytes | None] = [word]
+    for size in sizes:
         if size == b"-":
             found.append(None)
         else:
-            found.append(data[at : at + int(size)])
-            at += int(size)
+            end = at + int(size)
+            found.append(data[at:end])
+            at = end
     return found
 
 
@@ -122,6 +131,14 @@ def stored(value: bytes) -> Stored:
     """Return the call of a value of ``calls``."""
     record = read_call(unpack(value[VERSION + PLACE + LAST :]))
     return Stored(record, value[:VERSION], value[VERSION : VERSION + PLACE])
+
+
+_known = lru_cache(maxsize=256)(stored)
+
+
+def known(value: bytes) -> Stored:
+    """Return the call of a value of ``calls``; one that was read of late is not read anew, as it is the same."""
+    return _known(value) if len(value) <= _SMALL else stored(value)
 
 
 def last_row(value: bytes) -> bytes:

@@ -52,6 +52,16 @@ def hints_of(transitions: Iterable[Any]) -> Hints:
 
 
 def _note(transition: Any, hints: Hints) -> None:
+    kind = type(transition)
+    if kind is End or kind is Close:
+        hints.ids[transition.operation_id] = None
+    elif kind is Claim and not transition.pinned and transition.charge is None:
+        _note_ask(transition.ask, hints)
+    else:
+        _note_any(transition, hints)
+
+
+def _note_any(transition: Any, hints: Hints) -> None:
     named = (getattr(transition, "operation_id", ""), getattr(transition, "pinned", ""))
     more = (*getattr(transition, "operation_ids", ()), *(claim[0] for claim in getattr(transition, "claims", ())))
     hints.ids.update(dict.fromkeys(filter(None, (*named, *more))))
@@ -72,10 +82,14 @@ def _note(transition: Any, hints: Hints) -> None:
 def _note_ask(ask: Ask, hints: Hints) -> None:
     hints.fields[note_row(PAUSED, ask.tool)] = None
     entry = ask.entry
-    waited, _ = entry.waiting.get(ask.operation_id, ("", False)) if entry else ("", False)
-    around = ask.scope.removeprefix("call:") if ask.scope.startswith("call:") else ""
-    open_ones = list(entry.open)[:50] if entry else ()
-    hints.ids.update(dict.fromkeys(filter(None, (ask.operation_id, ask.told, waited, around, *open_ones))))
+    hints.ids[ask.operation_id] = None
+    if ask.told:
+        hints.ids[ask.told] = None
+    if ask.scope.startswith("call:"):
+        hints.ids[ask.scope.removeprefix("call:")] = None
+    if entry is not None:
+        waited, _ = entry.waiting.get(ask.operation_id, ("", False))
+        hints.ids.update(dict.fromkeys(filter(None, (waited, *list(entry.open)[:50]))))
     if ask.key:
         hints.fields[key_row(ask.key)] = None
     if ask.run_id:

@@ -33,10 +33,7 @@ SCRIPTS: Final = {name: _script(name) for name in ("enter", "work", "look")}
 
 def _words(words: Sequence[bytes]) -> bytes:
     """Return words as the protocol has them."""
-    parts: list[bytes] = []
-    for word in words:
-        parts += b"$%d\r\n" % len(word), word, b"\r\n"
-    return b"".join(parts)
+    return b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
 
 
 class Line:

@@ -120,10 +120,11 @@ class Transactions:
         before = self.clock.mono()
         answer = self._connections.line().run("work", *request)
         if isinstance(answer, bytes):
-            answer = pieces(answer) if answer.startswith(b"5:shown") else answer.split(b"\n", 2)
-        error = self._connections.identity.error_for(answer)
-        if error is not None:
-            raise error
+            answer = pieces(answer) if answer.startswith(b"shown ") else answer.split(b"\n", 2)
+        else:  # trouble comes as a list
+            error = self._connections.identity.error_for(answer)
+            if error is not None:
+                raise error
         self._connections.identity.saw(int(answer[1]))
         return answer, before
 

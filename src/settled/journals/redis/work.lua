@@ -17,6 +17,15 @@ local function take()
   return ARGV[at]
 end
 
+local function fetch(key, names)
+  local found = {}
+  for from = 1, #names, 4000 do
+    local more = redis.call('HMGET', key, unpack(names, from, math.min(from + 3999, #names)))
+    for i = 1, #more do found[from + i - 1] = more[i] end
+  end
+  return found
+end
+
 local function members(prefix)
   return redis.call('ZRANGEBYLEX', index, '[' .. prefix, '(' .. prefix .. '\255')
 end
@@ -46,19 +55,23 @@ local function stands(n_calls, n_rows, n_ranges)
   return true
 end
 
-local function some(command, key, words)
-  for from = 1, #words, 4000 do redis.call(command, key, unpack(words, from, math.min(from + 3999, #words))) end
+local function some(command, key, what) -- how many it has added, or taken away
+  local n = 0
+  for from = 1, #what, 4000 do n = n + redis.call(command, key, unpack(what, from, math.min(from + 3999, #what))) end
+  return n
 end
 
 local function write(n_log, n_put, n_drop, n_set, n_unset, n_leave, n_enter, n_new, n_alerts)
   local commit = string.format('%016.0f', m[2] + 1)
+  local n_calls, n_rows, n_index, n_rows_of_log = string.match(m[3], '^(%d+) (%d+) (%d+) (%d+)$')
   local changes = {'commits', commit, client, string.format('%.0f ', number) .. time[1]}
   for i = 1, n_log do
     local name, row = take(), string.format('%016.0f', m[4] + i)
     redis.call('XADD', log, string.format('%.0f-0', m[4] + i), 'r', take(), 'p', last[name] or '')
     last[name] = row
   end
-  if trim then redis.call('XTRIM', log, 'MINID', string.format('%.0f', trim + 1)) end
+  n_rows_of_log = n_rows_of_log + n_log
+  if trim then n_rows_of_log = n_rows_of_log - redis.call('XTRIM', log, 'MINID', string.format('%.0f', trim + 1)) end
   if n_log > 0 then changes[5], changes[6] = 'rows', string.format('%.0f', m[4] + n_log) end
   local places, kept = {}, {}
   for i = 1, n_put do
@@ -67,15 +80,15 @@ local function write(n_log, n_put, n_drop, n_set, n_unset, n_leave, n_enter, n_n
     places[name] = place
     kept[2 * i - 1], kept[2 * i] = name, commit .. place .. last[name] .. record
   end
-  some('HSET', calls, kept)
+  n_calls = n_calls + some('HSET', calls, kept)
   kept = {}
   for _ = 1, n_drop do -- its log stays
     local name = take()
-    redis.call('HDEL', calls, name)
+    n_calls = n_calls - redis.call('HDEL', calls, name)
     kept[#kept + 1], kept[#kept + 2] = 'log ' .. name, commit .. last[name]
   end
   for _ = 1, n_set do kept[#kept + 1], kept[#kept + 2] = take(), commit .. take() end
-  for _ = 1, n_unset do redis.call('HDEL', rows, take()) end
+  for _ = 1, n_unset do n_rows = n_rows - redis.call('HDEL', rows, take()) end
   local left, entered = {}, {}
   for i = 1, n_leave do left[i] = take() end
   for i = 1, n_enter do entered[2 * i - 1], entered[2 * i] = 0, take() end
@@ -92,13 +105,13 @@ local function write(n_log, n_put, n_drop, n_set, n_unset, n_leave, n_enter, n_n
     kept[#kept + 1], kept[#kept + 2] = 'alert ' .. alert, commit .. take()
     changes[#changes + 1], changes[#changes + 2] = 'alerts', string.format('%.0f', m[5] + i)
   end
-  some('HSET', rows, kept)
-  some('ZREM', index, left)
-  some('ZADD', index, entered)
+  n_rows = n_rows + some('HSET', rows, kept)
+  n_index = n_index - some('ZREM', index, left) + some('ZADD', index, entered)
   if clock and clock[5] == tonumber(m[6]) and clock[6] == tonumber(m[7]) then
     redis.call('HSET', meta, 'wall', clock[1], 'steady', clock[2], 'boot', clock[3], 'mono', clock[4])
   end
-  redis.call('HSET', meta, 'sizes', sizes(), unpack(changes))
+  local held = string.format('%.0f %.0f %.0f %.0f', n_calls, n_rows, n_index, n_rows_of_log)
+  redis.call('HSET', meta, 'sizes', held, unpack(changes))
   return commit
 end
 
@@ -108,11 +121,11 @@ if number then
   if stands(unpack(n, 1, 3)) then return 'written\n' .. write(unpack(n, 4)) .. '\n' .. head end
 end
 
--- One string, quicker to read than a list of lists: each piece behind its length; '-' is what is not there.
-local said, n_said = {}, 0
+-- One string, quicker to read than a list of lists: how long each piece is, then the pieces; '-' is what is not there.
+local said, sizes_said, n_said = {}, {}, 0
 local function say(piece)
   n_said = n_said + 1
-  said[n_said] = piece and #piece .. ':' .. piece or '-:'
+  said[n_said], sizes_said[n_said] = piece or '', piece and #piece or '-'
 end
 local shown, asked = {}, {}
 local function show(name)
@@ -123,18 +136,17 @@ local function show(name)
 end
 at = 1
 for _ = 1, ids do show(take()) end
-local values = {}
+local named = {}
+for i = 1, fields do named[i] = take() end
+local values = fetch(rows, named)
 for i = 1, fields do
-  local field = take()
-  values[i] = redis.call('HGET', rows, field)
-  if values[i] and string.sub(field, 1, 4) == 'key ' then show(string.sub(values[i], 17)) end
+  if values[i] and string.sub(named[i], 1, 4) == 'key ' then show(string.sub(values[i], 17)) end
 end
 local listed = {}
 for i = 1, prefixes do
   listed[i] = members(take())
   for _, member in ipairs(listed[i]) do show(string.sub(member, 37)) end
 end
-say('shown')
 say(m[2])
 say(head)
 for i = 1, fields do say(values[i]) end
@@ -142,8 +154,9 @@ for i = 1, prefixes do
   say(tostring(#listed[i]))
   for _, member in ipairs(listed[i]) do say(member) end
 end
-for _, name in ipairs(asked) do
+local records = fetch(calls, asked)
+for i, name in ipairs(asked) do
   say(name)
-  say(redis.call('HGET', calls, name))
+  say(records[i])
 end
-return table.concat(said)
+return 'shown ' .. table.concat(sizes_said, ' ') .. '\n' .. table.concat(said)
