@@ -156,16 +156,6 @@ def test_the_id_of_a_claim_recognises_only_its_own_call() -> None:
     assert journal(taken).perform(Claim(ask())) == Doubtful(taken)
 
 
-def test_under_a_random_key_an_asker_finds_its_own_call_whoever_has_it_now() -> None:
-    asked = Claim(ask(kind=KeyKind.RANDOM, key="drawn"))
-    named = {"operation_id": "op_2", "key": "drawn", "kind": KeyKind.RANDOM, "claim": "op_5"}
-    done, waits = call(S.SUCCEEDED, attempt(1, DONE), **named), call(S.NOT_DONE, **named)
-    assert journal(done).perform(asked) == Stands(done)
-    reply = journal(waits).perform(asked)
-    assert isinstance(reply, Begun)
-    assert (reply.call.operation_id, reply.call.claim) == ("op_2", "op_2")
-
-
 def test_what_was_not_done_but_is_in_doubt_stands() -> None:
     odd = call(S.NOT_DONE, attempt(1, MAYBE))
     assert journal(odd).perform(Claim(ask())) == Stands(odd)

@@ -87,7 +87,7 @@ MAY_HAVE_HAPPENED = [S.SUCCEEDED, S.UNKNOWN, S.PROCESSING, S.PARTIAL]
 # --- by key -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [KeyKind.BUSINESS, KeyKind.STEP])
+@pytest.mark.parametrize("kind", [KeyKind.BUSINESS, KeyKind.STEP, KeyKind.RANDOM])
 def test_the_same_key_finds_its_call_or_conflicts(kind: KeyKind) -> None:
     kept = call(S.SUCCEEDED)
     assert found(ask(kind=kind), kept) == same(kept)

@@ -74,18 +74,16 @@ class Claim(Struct, frozen=True):
         why = runs.barred(books, ask)
         if why:
             return Superseded(ask.run_id, why)
-        reply = self._decided(books, mine, now)
+        reply = self._decided(books, now)
         if self.checkpoint is not None and isinstance(reply, Begun):
             runs.keep_state(books, ask.tenant, self.checkpoint)
         return reply
 
-    def _decided(self, books: Books, mine: Call | None, now: Moment) -> ClaimReply:
+    def _decided(self, books: Books, now: Moment) -> ClaimReply:
         pinned = books.by_id(self.pinned) if self.pinned else None
         if pinned is not None:
             return self._answer(books, Match(pinned), now)
-        # A random key is drawn with the id, and on record with it or not at all: it need not be looked for.
-        own = mine if self.ask.kind is KeyKind.RANDOM else None
-        found = find(books, self.ask, now) if own is None else Match(own)
+        found = find(books, self.ask, now)
         reply = self._new(books, now) if found is None else self._answer(books, found, now)
         _remember(books, self.ask, reply)
         return reply

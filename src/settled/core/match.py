@@ -47,16 +47,14 @@ Found = Match | Conflict | Untold | Barred | Suspect
 
 
 def find(books: Books, ask: Ask, now: Moment) -> Found | None:
-    """Return what answers ``ask``; ``None`` if it is a new action. Of a random key: that is not on record yet."""
+    """Return what answers ``ask``; ``None`` if it is a new action."""
     if ask.kind is KeyKind.SCOPED:
         entry = ask.entry or Entry()
         return _as_before(books, ask, entry) or _in_scope(books, ask, entry)
-    if ask.kind is KeyKind.RANDOM:
-        return _outside(books, ask, now)
     call = books.by_key(ask.key)
-    if call is None:
-        return None
-    return Match(call) if same_arguments(call, ask) else Conflict(call)
+    if call is not None:
+        return Match(call) if same_arguments(call, ask) else Conflict(call)
+    return _outside(books, ask, now) if ask.kind is KeyKind.RANDOM else None
 
 
 def same_arguments(call: Call, ask: Ask) -> bool:
