@@ -127,10 +127,10 @@ class Histories:
                 known = before
             if known.count != count:
                 read, new = self._read, messages[known.count :]
-                known.count = count
+                known.count, known.last = count, None  # so a history that was read in part is read anew
                 for message in new:
                     read(known, message)
-                known.last = message  # not before all were read: a history that was read in part is read anew
+                known.last = message
             if known is not before and before is not None:
                 known.follows(before)
             return known.asked(run, call_id, tool, arguments)
