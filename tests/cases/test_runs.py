@@ -117,6 +117,32 @@ async def test_case_060_one_failure_never_loses_a_siblings_result(guard: settled
     assert made == {1: 1, 2: 1, 3: 1}
 
 
+async def test_case_060_the_journal_fails_one_call_and_the_others_are_seen_through(
+    guard: settled.Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+
+    @guard.tool(effect="write")
+    async def act(n: int) -> int:
+        await asyncio.sleep(0.05)
+        ended.append(n)
+        return n
+
+    attached = type(act.bind(n=1).tool.attached)
+    ordinary = attached.amake
+
+    async def made(self: Any, bound: Any) -> Any:
+        if bound.kwargs["n"] == 2:
+            raise settled.JournalError("the disk is full")
+        return await ordinary(self, bound)
+
+    monkeypatch.setattr(attached, "amake", made)
+    async with guard.run("batch") as run:
+        with pytest.raises(settled.JournalError):
+            await run.gather(*(act.bind(n=n) for n in (1, 2, 3)))
+        assert sorted(ended) == [1, 3]
+
+
 def test_case_060_parallel_in_threads_in_input_order(guard: settled.Guard) -> None:
     @guard.tool(effect="write")
     def act(n: int) -> int:

@@ -151,6 +151,18 @@ def test_a_part_outweighs_a_refusal_that_comes_later() -> None:
     assert (waiting.state, waiting.result) == (S.UNKNOWN, VALUE)  # the other may have had the rest of it
 
 
+@pytest.mark.parametrize(
+    "kept", [call(S.PROCESSING, attempt(1)), call(S.UNKNOWN, attempt(1, MAYBE), attempt(2, MAYBE))]
+)
+def test_what_a_part_has_brought_is_in_the_log_too(kept: Call) -> None:
+    after, store = heard(kept, SOME, result=VALUE)
+    assert (after.state, after.result) == (kept.state, VALUE)
+    assert [row.digest for row in store.log("op_1")] == [codec.digest(VALUE)]
+    again = store.perform(Evidence("op_1", 2, SOME)) if len(kept.attempts) > 1 else after
+    assert again is not None
+    assert again.result == VALUE  # one that brings nothing takes nothing away
+
+
 def test_a_part_outlives_its_owner_and_a_probe_that_saw_nothing() -> None:
     kept = call(S.PROCESSING, attempt(1, Standing.SOME, fault=SOME), attempt(2, NONE), terms={"lifetime": 1.0})
     store = journal(kept, seconds=40.0)

@@ -41,6 +41,7 @@ LONG = {
     "rewind": (31, {"before SetAside", "inside SetAside", "after SetAside", "inside UndoOne", "after HoldRun"}),
     "kept rewind": (29, {"inside SetAside"}),
     "fallback": (71, GIVEN_UP | effects("invoice", "cash")),
+    "keyed-fallback": (67, GIVEN_UP | effects("invoice", "cash")),
 }
 """Script -> boundaries from one death to the next, and those that one has to die at besides."""
 

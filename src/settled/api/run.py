@@ -441,7 +441,8 @@ class Run:
         await self.areserve(bound)
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(call.acall(), context=self._within_it()) for call in bound]
-        return list(await asyncio.gather(*tasks))
+        await asyncio.gather(*tasks, return_exceptions=True)  # as above: one that raises must not lose the others
+        return [task.result() for task in tasks]
 
     def _reserve(self, bound: Sequence[BoundCall[Any]]) -> Reserve:
         asks = [self._within_it().run(call.ask) for call in bound]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -93,14 +93,14 @@ class Evidence(Struct, frozen=True):
     def _part(self, books: Books, call: Call, heard: Call, now: Moment) -> Call:
         """A part was done: whatever else failed, the call is neither undone nor to be repeated as a whole."""
         against = _held_for_proved(call, self.no) or call.state is State.FAILED
-        result = call.result if self.result is None else self.result
         open_still = call.state is State.UNKNOWN and (heard.doubtful or not rules.all_over(heard, now))
         if open_still or Event.SPLIT not in TABLE[call.state] or call.state is State.PROCESSING:
-            noted = replace(call, result=result if call.state in UNSETTLED else call.result)
+            brought = {"result": self.result} if self.result is not None and call.state in UNSETTLED else {}
             self._items(books, heard, now)
-            return _note(books, noted, heard, now, dispute=against)
+            return _note(books, call, heard, now, dispute=against, **brought)
         fault = next(a.fault for a in reversed(heard.attempts) if a.standing is Standing.SOME)
         changes = {"attempts": heard.attempts, "epoch": call.epoch + 1, "fault": fault, "decided": "late"}
+        result = call.result if self.result is None else self.result
         kept = {"result": result, "note": self.note, "disputed": call.disputed or against, "held": False, "reason": ""}
         changed, row = evolve(call, Event.SPLIT, now, detail="late answer", not_before=None, **changes, **kept)
         books.put(changed, row)
@@ -138,10 +138,10 @@ def _twice(heard: Call) -> bool:
     return done > 1 and heard.terms.effect is Effect.WRITE
 
 
-def _note(books: Books, call: Call, heard: Call, now: Moment, *, dispute: bool = False) -> Call:
+def _note(books: Books, call: Call, heard: Call, now: Moment, *, dispute: bool = False, **brought: Any) -> Call:
     event = Event.DISPUTE if dispute else Event.NOTE
     disputed, held = call.disputed or dispute, call.held and not dispute  # new evidence is to be seen anew
-    changed, row = evolve(call, event, now, attempts=heard.attempts, disputed=disputed, held=held)
+    changed, row = evolve(call, event, now, attempts=heard.attempts, disputed=disputed, held=held, **brought)
     books.put(changed, row)
     if dispute:
         books.alert(changed, "disputed")

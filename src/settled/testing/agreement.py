@@ -21,20 +21,17 @@ from settled.core.claim import Claim, Reserve
 from settled.core.entry import Entry
 from settled.core.expiry import Expire
 from settled.core.late import Evidence
-from settled.core.looking import LookAt, UnderClaim
 from settled.core.model import Fault, KeyKind, Terms
-from settled.core.notes import LOOKED_AT, PAUSED
 from settled.core.owed import Heard
-from settled.core.pausing import Pause
 from settled.core.progress import Begin, Close, End, Renew
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.settling import Adopt, Over, Resolve, Settle
 from settled.core.tending import AdoptLost, LayDown, TakeUp
 from settled.core.values import replace
 from settled.journals.memory import MemoryJournal
-from settled.journals.prune import prune
 from settled.ports import CallQuery
 from settled.testing.agreement_runs import RunRules
+from settled.testing.agreement_upkeep import UpkeepRules
 from settled.testing.draws import FAULTS, FLAGS, QUERIES, RESULTS, RUNS, SECONDS, TENANTS, TERMS, TEXTS, THEN, WORDS
 from settled.testing.records import AWKWARD, LOST, OTHER, OWNER, REFUSED, FakeClock, Raising, make_ask
 
@@ -51,7 +48,7 @@ _has_asks = precondition(lambda self: bool(self.asks))
 _in_run = precondition(lambda self: bool(self.entries))
 
 
-class Agreement(RunRules, RuleBasedStateMachine):
+class Agreement(RunRules, UpkeepRules, RuleBasedStateMachine):
     """The machine. Only what is visible through the port is compared."""
 
     def __init__(self) -> None:
@@ -442,54 +439,6 @@ class Agreement(RunRules, RuleBasedStateMachine):
     def expire(self, number: int) -> None:
         """One call's retention may be over."""
         self.same(Expire(self.pick(number)))
-
-    # --- around calls ---
-
-    @rule(
-        tool=st.sampled_from(["pay", "mail", AWKWARD]), by=TEXTS, reason=TEXTS, resume=st.booleans(), nonce=st.uuids()
-    )
-    def pause(self, tool: str, by: str, reason: str, nonce: Any, *, resume: bool) -> None:
-        """A person pauses a tool, or resumes it."""
-        self.same(Pause(tool, by, reason, resume, str(nonce)))
-        assert dict(self.journal.notes(PAUSED)) == self.model.notes(PAUSED)
-
-    @_has_calls
-    @rule(number=st.integers(0, 30), by=st.sampled_from(["ann", "bob"]), seconds=SECONDS, take_over=st.booleans())
-    def look_at(self, number: int, by: str, seconds: float, *, take_over: bool) -> None:
-        """A person claims a call, and another one decides on it."""
-        operation_id = self.pick(number)
-        self.same(LookAt(operation_id, by, seconds, take_over))
-        self.same(UnderClaim(Resolve(operation_id, "hold", "ann", "looked"), operation_id, "ann"))
-        assert dict(self.journal.notes(LOOKED_AT)) == self.model.notes(LOOKED_AT)
-
-    @rule()
-    def prune(self) -> None:
-        """All that are due go."""
-        assert prune(self.journal) == prune(self.model)
-
-    @rule()
-    def seal(self) -> None:
-        """The seals are equal: the logs are, to the last bit."""
-        assert self.journal.seal() == self.model.seal()
-        assert self.journal.head() == self.model.head()
-
-    @rule(number=st.integers(1, 5))
-    def deliver(self, number: int) -> None:
-        """Alerts leave the outbox."""
-        self.journal.delivered([number])
-        self.model.delivered([number])
-
-    @rule(name=st.sampled_from(["pay", "mail", AWKWARD]), wait=st.floats(0, 60))
-    def save_breaker(self, name: str, wait: float) -> None:
-        """A breaker's state is kept."""
-        snapshot = {"state": "open", "wait": wait, "outcomes": [[0.5, True]]}
-        assert self.journal.save_breakers({name: snapshot}) == self.model.save_breakers({name: snapshot})
-        assert self.journal.breakers() == self.model.breakers()
-
-    @rule(names=st.none() | st.lists(st.sampled_from(["pay", AWKWARD])))
-    def reset_breakers(self, names: list[str] | None) -> None:
-        """A person resets some."""
-        assert list(self.journal.reset_breakers(names)) == self.model.reset_breakers(names)
 
 
 def _outcome(work: Callable[[], Any]) -> Any:

@@ -6,6 +6,7 @@ last request. Anything else leaves a step in doubt, and nothing later may be ask
 
 from __future__ import annotations
 
+from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
@@ -41,14 +42,15 @@ SKIPPED = "at the desk"
 # --- what a process does --------------------------------------------------------------------------
 
 
-def declare(stage: Stage) -> None:
-    """Declare the tools of both chains."""
+def declare(stage: Stage, *, keyed: bool = False) -> None:
+    """Declare the tools of both chains; ``keyed``: their first tools know a call by its order, in a run or not."""
     for name in ("cash", "invoice", "card", "transfer"):
         more: dict[str, Any] = {}
         if name in PROBED:
             more |= {"probe": _finding(stage, name), "max_request_lifetime": 0.02, "max_attempt_lifetime": 600.0}
         if name in CHAINS:
             more["fallback"] = [*CHAINS[name][1:], settled.Skip(SKIPPED)]
+            more |= {"key": "{order}"} if keyed else {}
         function = either(_paying(stage, name), is_async=stage.plan.is_async)
         guard = stage.guard
         guard.tool(name=name, effect="write", identity=("order",), breaker=None, **more)(function)
@@ -151,4 +153,9 @@ def _order(stage: Stage, action: Action) -> dict[str, Any]:
 
 
 ACTIONS = tuple(Action(tool, f"{tool}:{payment}") for payment in PAYMENTS for tool in CHAINS)
-SCRIPTS = {"fallback": Script(ACTIONS, paying, in_run=True, declare=declare, end=end, given=_order)}
+SCRIPTS = {
+    "fallback": Script(ACTIONS, paying, in_run=True, declare=declare, end=end, given=_order),
+    "keyed-fallback": Script(
+        ACTIONS, paying, in_run=False, declare=partial(declare, keyed=True), end=end, given=_order
+    ),
+}

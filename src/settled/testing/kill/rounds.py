@@ -34,7 +34,8 @@ CASTS = {
 """Script -> those of which each process of a round plays one; the others are played by all. The first is judged by."""
 AT_RANDOM = (
     *("agent", "doubt", "desk", "fan", "person", "care", "saga", "doubtful saga"),
-    *("batch", "probed batch", "undone batch", "undone probed batch", "fallback", "pair", *CASTS),
+    *("batch", "probed batch", "undone batch", "undone probed batch", "pair", *CASTS),
+    *("fallback", "keyed-fallback"),
 )
 """Scripts that wait for nobody outside."""
 LAST_BOUNDARY = 60
