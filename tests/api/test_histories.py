@@ -73,6 +73,15 @@ def test_a_history_that_was_changed_is_read_anew(histories):
     assert found.steps == ["m9/0"]
 
 
+def test_a_history_that_could_not_be_read_to_its_end_is_read_anew(histories):
+    messages = [("says", "go"), ask(("c1", GO)), ("answers", "c1")]
+    asked(histories, messages)
+    with pytest.raises(KeyError):
+        asked(histories, [*messages, ask(("c1", GO), name="m2"), ("is torn", "")])
+    whole = [*messages, ask(("c1", GO), name="m2"), ("answers", "c1"), ask(("c1", GO), name="")]
+    assert asked(histories, whole) == asked(Histories(read), whole)
+
+
 def turns(*histories):
     """The name of the turn of the last of these histories of one conversation, and what it was named by before."""
     known = Histories(read)
@@ -125,3 +134,5 @@ def test_what_stands_inside_is_found_through_closures_and_wrappers():
     assert inner(wrapped_around(len), ["ToolRetry"]) == []
     with pytest.raises(DeclarationError, match="ToolRetry stands after Guarded"):
         refuse_inside(("ToolRetry",), call)
+    with pytest.raises(DeclarationError, match="ToolRetry stands after Guarded"):
+        refuse_inside(("ToolRetry",), wrapped_around(call), "langgraph.prebuilt.tool_node")  # a layer of another module

@@ -40,6 +40,8 @@ class History:
         """The last message that asks for calls."""
         self.steps: list[str] = []
         """Of its calls."""
+        self.waiting: dict[str, list[str]] = {}
+        """The same, by call id."""
         self.seen: frozenset[str] = frozenset()
         """Steps that were answered before it."""
         self.closed = False
@@ -59,15 +61,19 @@ class History:
         if calls:
             self.name = name = name or f"{self.turn}.m{self.place}"
             self.calls, self.seen = calls, self.answered
-            one = len(calls) == 1  # as most: no loop for it
-            self.steps = [step_of(name, 0)] if one else [step_of(name, place) for place in range(len(calls))]
+            if len(calls) == 1:  # as most: no loop for it
+                self.steps = [step_of(name, 0)]
+                self.waiting = {calls[0][0]: self.steps}
+            else:
+                self.steps = [step_of(name, place) for place in range(len(calls))]
+                self.waiting = {}
+                for call, step in zip(calls, self.steps, strict=True):
+                    self.waiting.setdefault(call[0], []).append(step)
         self.place += 1
 
     def answers(self, call_id: str) -> None:
         """A call is answered."""
-        for call, step in zip(self.calls, self.steps, strict=True):
-            if call[0] == call_id:
-                self.answered |= {step}
+        self.answered = self.answered.union(self.waiting.get(call_id, ()))
         self.place, self.closed = self.place + 1, False
 
     def follows(self, before: History) -> None:
@@ -81,9 +87,8 @@ class History:
     def asked(self, run: str, call_id: str, tool: str, arguments: Mapping[str, Any]) -> Asked:
         """Return the call as the last message has it; only its run and turn if that does not ask for it."""
         calls = self.calls
-        if len(calls) == 1:
-            steps = self.steps if calls[0][0] == call_id and calls[0][1] == tool else ()
-        else:
+        steps = self.waiting.get(call_id)
+        if steps is None or len(calls) > 1 or calls[0][1] != tool:
             steps = self._alike(call_id, tool, arguments)
         if not steps:
             return Asked(run, self.turn, turn_was=self.turn_was)
@@ -115,15 +120,18 @@ class Histories:
     def asked(self, run: str, messages: Sequence[Any], call_id: str, tool: str, arguments: Mapping[str, Any]) -> Asked:
         """Return which call it is; where the history does not ask for it, only which run and turn."""
         with self._lock:
-            before = known = self._known.get(run)
-            count = len(messages)
-            if known is None or known.count > count or (known.count and messages[known.count - 1] is not known.last):
+            before, count = self._known.get(run), len(messages)
+            if before is None or not 0 < before.count <= count or messages[before.count - 1] is not before.last:
                 known = self._afresh(run)
-            for message in messages[known.count :]:
-                self._read(known, message)
+            else:
+                known = before
+            if known.count != count:
+                read, new = self._read, messages[known.count :]
+                known.count, known.last = count, None  # so a history that was read in part is read anew
+                for message in new:
+                    read(known, message)
                 known.last = message
-            known.count = count
-            if before is not None and before is not known:
+            if known is not before and before is not None:
                 known.follows(before)
             return known.asked(run, call_id, tool, arguments)
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _packer = Packer([AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage, Document, Command, Send])
 _kind, _native = kinds(AIMessage, ToolMessage, HumanMessage), kinds(ToolMessage, Command)
 _BARE = frozenset({"content", "name", "tool_call_id", "id"})
+_made_of = kinds(StructuredTool, Tool)
+_ENTERS = "langgraph.prebuilt.tool_node"  # its handlers lead to the tool and nothing else
 _INNER = ("ToolRetryMiddleware", "HumanInTheLoopMiddleware")  # what they repeat or edit would escape a guard outside
 
 
@@ -58,18 +60,17 @@ def wrap(guard: Guard, effects: neutral.Effects | None = None) -> dict[str, Any]
     adapter = neutral.Adapter(guard, effects, values, lambda e: isinstance(e, GraphBubbleUp), "a thread_id")
 
     def sync(request: Any, handler: Any) -> Any:
-        neutral.refuse_inside(_INNER, handler)
+        neutral.refuse_inside(_INNER, handler, _ENTERS)
         if request.tool is None:  # there is no such tool: the framework says so
             return handler(request)
         return _render(adapter.call(*_read(request, handler, histories)), request.tool_call)
 
     async def later(request: Any, handler: Any) -> Any:
-        neutral.refuse_inside(_INNER, handler)
+        neutral.refuse_inside(_INNER, handler, _ENTERS)
         if request.tool is None:
             return await handler(request)
-        return _render(
-            await adapter.acall(*_read(request, handler, histories, _in_threads(request.tool))), request.tool_call
-        )
+        read = _read(request, handler, histories, _in_threads(request.tool))
+        return _render(await adapter.acall(*read), request.tool_call)
 
     return {"wrap_tool_call": sync, "awrap_tool_call": later}
 
@@ -78,17 +79,17 @@ def _read(request: Any, handler: Any, histories: Histories, threaded: bool = Fal
     call, state = request.tool_call, request.state
     messages = (state.get("messages") if isinstance(state, dict) else getattr(state, "messages", state)) or ()
     settings = (request.runtime.config if request.runtime else {}).get("configurable", {})
-    run, space = settings.get("thread_id"), str(settings.get("checkpoint_ns") or "").rpartition("|")[0]
+    run, space = settings.get("thread_id"), settings.get("checkpoint_ns") or ""
     if run is None:  # no checkpointer: what lives as long as this list of messages does
         run = next((f"message:{m.id}" for m in messages if isinstance(m, HumanMessage) and m.id), "")
-    run = f"{run}|{space}" if space and run else str(run)
-    asked = histories.asked(run, messages, call["id"] or "", call["name"], call["args"])
+    run = f"{run}|{space.rpartition('|')[0]}" if "|" in space and run else str(run)
+    asked = histories.asked(run, messages, call["id"] or "", call["name"], arguments := call["args"])
 
     def invoke(given: dict[str, Any]) -> Any:
-        made = handler(request if given == call["args"] else request.override(tool_call={**call, "args": given}))
+        made = handler(request if given == arguments else request.override(tool_call={**call, "args": given}))
         return neutral.to_its_end(made) if threaded else made
 
-    return call["name"], call["args"], asked, invoke, partial(_shape, request.tool)
+    return call["name"], arguments, asked, invoke, partial(_shape, request.tool)
 
 
 def _tell(history: History, message: Any) -> None:
@@ -101,9 +102,8 @@ def _tell(history: History, message: Any) -> None:
         history.says(str(message.content), message.id or "")
 
 
-def _in_threads(tool: BaseTool) -> bool:
-    overridden = type(tool)._arun is not BaseTool._arun  # noqa: SLF001 - how LangChain marks a tool as async
-    return tool.coroutine is None if isinstance(tool, StructuredTool | Tool) else not overridden
+def _in_threads(tool: Any) -> bool:
+    return tool.coroutine is None if _made_of(type(tool)) else type(tool)._arun is BaseTool._arun  # noqa: SLF001 - its mark
 
 
 def _shape(tool: BaseTool) -> Shape:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 MOST_LOOKED_AT = 200
 """Closures that are looked through for what stands inside of a chain."""
+_NOWHERE: dict[str, Any] = {}
 CONTROL = Fault(FaultClass.CANCELLED, Evidence.NONE, "control_flow", "the framework took over before it was done")
 """An exception by which the framework directs itself (an approval, an interrupt): no failure, and never repeated."""
 
@@ -106,19 +107,20 @@ class Adapter:
         shape: Callable[[], Shape] | None = None,
     ) -> Result[Any]:
         """Make the call. Raises ``JournalError``, and what the framework directs itself by."""
-        tool, run, step = self.tools.of(name, shape), self._own_run(asked), ""
+        guard, tool = self.guard, self.tools.of(name, shape)
+        run, step = self._own_run(asked), ""
         if run is None and asked.run:
-            run, step = self.guard.conversations.enter(asked, self.tools.of)
+            run, step = guard.conversations.enter(asked, self.tools.of)
         bound = by_model(tool, arguments, step or _step(run, asked))
         directed = Directed(invoke, self._control)
-        tokens = invocation.set(directed), current_run.set(run or current_run.get())
+        invoking, running = invocation.set(directed), current_run.set(run or current_run.get())
         try:
-            result = make_here(self.guard, bound)
+            result = make_here(guard, bound)
         finally:
-            invocation.reset(tokens[0])
-            current_run.reset(tokens[1])
+            invocation.reset(invoking)
+            current_run.reset(running)
         if step:
-            self.guard.conversations.told(asked, step)
+            guard.conversations.told(asked, step)
         if directed.raised is not None and not result.ok:
             raise directed.raised
         return result
@@ -132,19 +134,20 @@ class Adapter:
         shape: Callable[[], Shape] | None = None,
     ) -> Result[Any]:
         """Like ``call``, from async code."""
-        tool, run, step = self.tools.of(name, shape), self._own_run(asked), ""
+        guard, tool = self.guard, self.tools.of(name, shape)
+        run, step = self._own_run(asked), ""
         if run is None and asked.run:
-            run, step = await self.guard.conversations.aenter(asked, self.tools.of)
+            run, step = await guard.conversations.aenter(asked, self.tools.of)
         bound = by_model(tool, arguments, step or _step(run, asked))
         directed = Directed(invoke, self._control)
-        tokens = invocation.set(directed.later), current_run.set(run or current_run.get())
+        invoking, running = invocation.set(directed.later), current_run.set(run or current_run.get())
         try:
-            result = await self.guard.amake(bound)
+            result = await guard.amake(bound)
         finally:
-            invocation.reset(tokens[0])
-            current_run.reset(tokens[1])
+            invocation.reset(invoking)
+            current_run.reset(running)
         if step:
-            self.guard.conversations.told(asked, step)
+            guard.conversations.told(asked, step)
         if directed.raised is not None and not result.ok:
             raise directed.raised
         return result
@@ -205,11 +208,14 @@ async def to_its_end(work: Awaitable[Any]) -> Any:
     return task.result()
 
 
-def refuse_inside(names: tuple[str, ...], handler: object) -> None:
+def refuse_inside(names: tuple[str, ...], handler: object, enters: str = "") -> None:
     """Look at each call: agents share a guard, and only the chain of a call tells what stands in it.
 
-    Raises ``DeclarationError`` where one of ``names`` does.
+    ``enters``: the framework's module whose functions enter the tool itself, with nothing between.
+    Raises ``DeclarationError`` where one of ``names`` stands inside.
     """
+    if enters and getattr(handler, "__globals__", _NOWHERE).get("__name__") == enters:
+        return
     for name in inner(handler, names):
         raise DeclarationError(f"{name} stands after Guarded: write middleware=[…, {name}(…), Guarded(guard)]")
 

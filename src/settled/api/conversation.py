@@ -78,10 +78,10 @@ class _Live(Struct, eq=False):
         """Whether the call belongs to this entry."""
         if asked.turn != self.turn or self.run.inside is not current.get():
             return False
-        seen = asked.seen
-        if not asked.steps or seen is None:
+        steps, seen = asked.steps, asked.seen
+        if not steps or seen is None:
             return True
-        if self.told.issuperset(asked.steps):
+        if self.told.issuperset(steps):
             return False  # whoever asks for it again has lost the answer
         return asked.message == self.message or self._known(asked.message, seen)
 
@@ -172,11 +172,13 @@ class Conversations:
                 if len(self._live) > MOST_CONVERSATIONS:
                     self._live.popitem(last=False)
                 return _Turn(asked, live, live.take(asked.steps), live.ready, enters=True)
-            step, known, live.message = live.take(asked.steps), live.message == asked.message, asked.message
             self._live.move_to_end(asked.run)
-            if not known and len(asked.calls) > 1:
-                before, live.ready = live.ready, Future()
-                return _Turn(asked, live, step, live.ready, before)
+            step = live.take(asked.steps)
+            if live.message != asked.message:
+                live.message = asked.message
+                if len(asked.calls) > 1:
+                    before, live.ready = live.ready, Future()
+                    return _Turn(asked, live, step, live.ready, before)
             return (live.run, step) if live.ready is None else _Turn(asked, live, step, None, live.ready)
 
     def _begun(self, asked: Asked) -> _Live:
