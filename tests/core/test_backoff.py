@@ -100,6 +100,7 @@ def test_proportional_jitter_keeps_the_cap_with_its_whole_band_below():
     assert backoff.delay(50, draw=ALMOST_ONE) == pytest.approx(20.0)
 
 
+@example(Backoff(base=1.0, throttled_base=1.0, cap=5e-324, jitter="proportional", spread=0.75), 0, 0.875, False, None)
 @given(backoffs, repeats, draws, st.booleans(), st.none() | positive)
 def test_no_wait_is_negative_or_beyond_the_cap(backoff, k, draw, throttled, previous):
     wait = backoff.delay(k, draw=draw, throttled=throttled, previous=previous)

@@ -100,7 +100,7 @@ class Backoff:
                 return self._decorrelated(draw, throttled=throttled, previous=previous)
             case "proportional":
                 middle = self._doubled(k, throttled=throttled, most=self.cap / (1 + self.spread))
-                return middle * (1 - self.spread + 2 * self.spread * draw)
+                return min(self.cap, middle * (1 - self.spread + 2 * self.spread * draw))  # where rounding exceeds it
             case _:
                 assert_never(self.jitter)
 
