@@ -36,10 +36,7 @@ from settled.testing.draws import FAULTS, FLAGS, QUERIES, RESULTS, RUNS, SECONDS
 from settled.testing.records import AWKWARD, LOST, OTHER, OWNER, REFUSED, FakeClock, Raising, make_ask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from settled.core.ask import Ask
-    from settled.core.books import Transition
     from settled.core.call import Call
     from settled.ports import Journal
 
@@ -85,17 +82,6 @@ class Agreement(RunRules, UpkeepRules, RuleBasedStateMachine):
             self.journal.close()
 
     # --- comparing ---
-
-    def both(self, ours: Transition[Any], theirs: Transition[Any]) -> tuple[Any, Any]:
-        """Perform the same on both; replies or errors must be equal."""
-        expected, found = _outcome(lambda: self.model.perform(ours)), _outcome(lambda: self.journal.perform(theirs))
-        assert found == expected
-        self.seen[type(expected).__name__] += 1
-        return expected, found
-
-    def same(self, transition: Transition[Any]) -> Any:
-        """Perform one that remembers nothing."""
-        return self.both(transition, transition)[0]
 
     @invariant()
     def calls_agree(self) -> None:
@@ -295,10 +281,6 @@ class Agreement(RunRules, UpkeepRules, RuleBasedStateMachine):
 
     # --- what happens to calls ---
 
-    def pick(self, number: int) -> str:
-        """Return the id of a call, rather of a late one; now and then of none."""
-        return self.known[-1 - number % min(len(self.known), 7)] if self.known and number < 30 else "op_none"
-
     def call(self, number: int) -> tuple[str, int, int]:
         """Return id, epoch and number of attempts of a call; now and then an old epoch."""
         found: Call | None = self.model.get(self.pick(number))
@@ -439,10 +421,3 @@ class Agreement(RunRules, UpkeepRules, RuleBasedStateMachine):
     def expire(self, number: int) -> None:
         """One call's retention may be over."""
         self.same(Expire(self.pick(number)))
-
-
-def _outcome(work: Callable[[], Any]) -> Any:
-    try:
-        return work()
-    except Exception as error:  # noqa: BLE001 - whatever the rule raises, both must raise
-        return type(error).__name__, str(error)

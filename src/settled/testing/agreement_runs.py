@@ -21,32 +21,23 @@ from settled.core.saga import (
     Stuck,
     Undo,
 )
+from settled.testing.agreement_rules import Rules
 from settled.testing.draws import RESULTS, RUNS, SECONDS, TENANTS, TEXTS
 from settled.testing.records import OTHER, OWNER
 
 if TYPE_CHECKING:
     from settled.core.books import Transition
     from settled.core.call import Call
-    from settled.journals.memory import MemoryJournal
 
 CLAIMS = st.sampled_from(["c1", "c2", "c3"])
 OWNERS = st.sampled_from([None, OWNER, OTHER])
 
 
-class RunRules:
-    """For a machine that has ``same``, ``pick`` and the model."""
+class RunRules(Rules):
+    """Runs."""
 
-    model: MemoryJournal
     rollbacks: list[tuple[str, str, str]]
     """Run, tenant and claim of the rollbacks that were taken on."""
-
-    def same(self, transition: Transition[Any]) -> Any:
-        """Perform one that remembers nothing on both."""
-        raise NotImplementedError  # the machine that these rules are mixed into has it
-
-    def pick(self, number: int) -> str:
-        """Return the id of a call."""
-        raise NotImplementedError  # as above
 
     @rule(
         tenant=TENANTS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -12,30 +12,15 @@ from settled.core.notes import LOOKED_AT, PAUSED
 from settled.core.pausing import Pause
 from settled.core.settling import Resolve
 from settled.journals.prune import prune
+from settled.testing.agreement_rules import Rules
 from settled.testing.draws import SECONDS, TEXTS
 from settled.testing.records import AWKWARD
-
-if TYPE_CHECKING:
-    from settled.core.books import Transition
-    from settled.journals.memory import MemoryJournal
-    from settled.ports import Journal
 
 _has_calls = precondition(lambda self: bool(self.known))
 
 
-class UpkeepRules:
-    """For a machine that has both journals, ``same``, ``pick`` and ``known``."""
-
-    journal: Journal
-    model: MemoryJournal
-
-    def same(self, transition: Transition[Any]) -> Any:
-        """Perform one that remembers nothing on both."""
-        raise NotImplementedError  # the machine that these rules are mixed into has it
-
-    def pick(self, number: int) -> str:
-        """Return the id of a call."""
-        raise NotImplementedError  # as above
+class UpkeepRules(Rules):
+    """All that goes on around calls."""
 
     @rule(
         tool=st.sampled_from(["pay", "mail", AWKWARD]), by=TEXTS, reason=TEXTS, resume=st.booleans(), nonce=st.uuids()
