@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 LONGEST_ALONE: Final = 60.0
-"""Seconds that a caller waits for a tool that is at work in the journal's transaction: it may be waiting for him."""
+"""Seconds that a caller waits for a tool that is at work in the journal's transaction: it may be waiting for him. On an
+event loop up to twice as long."""
 MOST_TOGETHER: Final = 256
 """Transitions in one commit at most, so that none waits for many others' work."""
 
@@ -79,6 +80,8 @@ class GroupCommit:
         self._leader: int | None = None
         self._alone = False
         """Somebody does work of their own while they lead."""
+        self._watched: set[asyncio.AbstractEventLoop] = set()
+        """The loops where a timer sees to those who wait."""
 
     # --- callers ---
 
@@ -101,11 +104,9 @@ class GroupCommit:
         member = Member(transition, future)
         if self._enter(member):
             self._call_thread()
-        timer = loop.call_later(LONGEST_ALONE, self._look, member)
-        try:
-            return await future
-        finally:
-            timer.cancel()
+        if loop not in self._watched:
+            self._watch(loop)
+        return await future
 
     def _enter(self, member: Member) -> bool:
         """Queue up; return whether the lead falls to the caller."""
@@ -138,16 +139,23 @@ class GroupCommit:
             raise
         return not member.done
 
-    def _look(self, member: Member) -> None:
-        """On the loop of who waits: see that it does not wait forever."""
-        future = member.future
-        if future is None or member.done:
-            return
-        if self._alone and not member.leads and self._leave(member):
-            _tired_of_waiting(member)
-            _resolve([member])
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """See that none who waits on a loop does so forever: by one timer for all of them."""
+        self._watched = {each for each in self._watched if not each.is_closed()} | {loop}
+        loop.call_later(LONGEST_ALONE, self._look, loop, ())
+
+    def _look(self, loop: asyncio.AbstractEventLoop, before: Sequence[Member]) -> None:
+        """On the loop: see who waits there, and who of them waited at the last look."""
+        with self._mutex:
+            waiting = [each for each in self._queue if each.future is not None and each.future.get_loop() is loop]
+        for member in before if self._alone else ():
+            if member in waiting and not member.leads and self._leave(member):
+                _tired_of_waiting(member)
+                _resolve([member])
+        if waiting:
+            loop.call_later(LONGEST_ALONE, self._look, loop, waiting)
         else:
-            future.get_loop().call_later(LONGEST_ALONE, self._look, member)
+            self._watched.discard(loop)
 
     def _leave(self, member: Member) -> bool:
         """Take it out of the queue; return whether it was there still: then nobody performs it."""
