@@ -19,13 +19,14 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import durable, kit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 # ------------------------------------------------------------------------------------------------------------ the cases
 # Each takes the address of a database of its own and how many are in flight, and returns what makes n calls.
@@ -400,7 +401,7 @@ def compared(server: Any, title: str, names: list[str], given: argparse.Namespac
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     try:
         for name in names:
-            url = _database(server, f"bench_{title[3]}_{names.index(name)}", given.records if "settled" in name else 0)
+            url = _database(server, f"bench_{title[3]}_{names.index(name)}")
             made.append(Workers(name, url, flying, given.processes))
         for number in range(given.rounds):
             for workers in made if number % 2 == 0 else reversed(made):
@@ -414,52 +415,113 @@ def compared(server: Any, title: str, names: list[str], given: argparse.Namespac
         others = [other for other in rows if name.startswith("settled") and not other.startswith("settled")]
         row["rate of"] = {o: round(kit.ratio(_walls(found[o]), _walls(found[name])), 2) for o in others}
     facts = {"calls": given.calls, "rounds": given.rounds, "in flight": flying, "processes": given.processes}
-    return {**facts, "finished records": given.records, "cases": rows}
+    return {**facts, "cases": rows}
 
 
 def _walls(taken: list[tuple[float, float]]) -> list[float]:
     return [wall for wall, _ in taken]
 
 
-def _database(server: Any, name: str, records: int) -> str:
-    """Create a database, with a journal of so many finished records in it; return its address."""
-    import psycopg
-
+def _database(server: Any, name: str) -> str:
+    """Create a database; return its address."""
     with server.connect() as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    url = str(server.url()).replace("/postgres?", f"/{name}?")
-    if records:
-        with _guard(url) as guard, psycopg.connect(url, autocommit=True) as connection:
-            guard.tool(effect="write", name="pay")(_pay)(number=-1)
-            _multiply(connection, records)
-    return url
+    return str(server.url()).replace("/postgres?", f"/{name}?")
 
 
-def _multiply(connection: Any, records: int) -> None:
-    """Put copies of the one finished record into a journal, log rows and all, by the server itself."""
-    connection.execute("SET search_path = settled")
-    connection.execute("SET synchronous_commit = off")
-    for table in ("calls", "log"):
-        names = [
-            name
-            for (name,) in connection.execute(
-                "SELECT column_name::text FROM information_schema.columns WHERE table_schema = 'settled' "
-                "AND table_name = %s AND is_identity = 'NO' ORDER BY ordinal_position",
-                (table,),
-            )
-        ]
-        values = [f"'op_' || md5(i::text) || {name}" if name == "operation_id" else name for name in names]
-        values = [
-            "'pay:' || md5(i::text)" if name == "key" else value for name, value in zip(names, values, strict=True)
-        ]
-        for first in range(0, records, 200_000):
-            last = min(records, first + 200_000) - 1
-            connection.execute(
-                f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(values)} "  # noqa: S608 - the journal's own columns
-                f"FROM (SELECT * FROM {table} ORDER BY 1 LIMIT {1 if table == 'calls' else 2}) AS one, "
-                f"generate_series({first}, {last}) AS i"
-            )
-    connection.execute("ANALYZE")
+# --------------------------------------------------------------------------------------------- beside finished records
+
+FULL = {"settled, sync": 1, "settled, threads": 0, "settled, tasks": 0}
+"""The cases that are measured on an empty journal and on a full one; 0: with as many in flight as is asked for."""
+
+
+def beside_records(server: Any, given: argparse.Namespace) -> dict[str, Any]:
+    """Measure an empty journal and one with finished records, in turns."""
+    full, size = _filled(server, given.records)
+    made: dict[str, Workers] = {}
+    found: dict[str, list[tuple[float, float]]] = {}
+    try:
+        for number, (name, flying) in enumerate(FULL.items()):
+            for url, title in ((_database(server, f"bench_empty_{number}"), name), (full, f"{name}, full")):
+                made[title] = Workers(name, url, flying or given.in_flight, given.processes)
+        for number in range(given.rounds):
+            for title in made if number % 2 == 0 else reversed(made):
+                found.setdefault(title, []).append(made[title].measure(given.calls))
+    finally:
+        for workers in made.values():
+            workers.close()
+    rows = {title: durable._row(found[title]) for title in made}  # noqa: SLF001 - the bench's own
+    for name in FULL:
+        rows[f"{name}, full"]["time of"] = {
+            name: round(kit.ratio(_walls(found[f"{name}, full"]), _walls(found[name])), 2)
+        }
+    facts = {"records": given.records, "bytes": size, "calls": given.calls, "rounds": given.rounds}
+    return {**facts, "in flight": given.in_flight, "processes": given.processes, "cases": rows}
+
+
+def _filled(server: Any, records: int) -> tuple[str, int]:
+    """Create a database with a journal of finished records; return its address and its size in bytes."""
+    import psycopg
+
+    url = _database(server, "bench_full")
+    with _guard(url) as guard:
+        guard.tool(effect="write", name="pay")(_pay)(number=-1)
+    with psycopg.connect(url, autocommit=True) as connection:
+        for setting in ("search_path = settled", "synchronous_commit = off", "maintenance_work_mem = '1GB'"):
+            connection.execute(f"SET {setting}")
+        for table in ("calls", "log"):
+            with _without_indexes(connection, table):
+                _multiply(connection, table, records)
+        kit.progress("vacuum")
+        connection.execute("VACUUM (FREEZE, ANALYZE)")
+        connection.execute("CHECKPOINT")
+        row: Any = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+    return url, int(row[0])
+
+
+@contextmanager
+def _without_indexes(connection: Any, table: str) -> Iterator[None]:
+    """Within this a table has none, so that it fills in minutes; after it they are as before."""
+    keys = connection.execute(
+        "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = %s::regclass AND contype IN "
+        "('p', 'u')",
+        (table,),
+    ).fetchall()
+    for name, _ in keys:
+        connection.execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
+    indexes = connection.execute("SELECT indexname, indexdef FROM pg_indexes WHERE tablename = %s", (table,)).fetchall()
+    for name, _ in indexes:
+        connection.execute(f"DROP INDEX {name}")
+    yield
+    for name, made in keys:
+        kit.progress(f"index {name}")
+        connection.execute(f"ALTER TABLE {table} ADD CONSTRAINT {name} {made}")
+    for name, made in indexes:
+        kit.progress(f"index {name}")
+        connection.execute(made)
+
+
+def _multiply(connection: Any, table: str, records: int) -> None:
+    """Put copies of the rows of the one finished record into a table, by the server itself."""
+    names = [
+        name
+        for (name,) in connection.execute(
+            "SELECT column_name::text FROM information_schema.columns WHERE table_schema = 'settled' "
+            "AND table_name = %s AND is_identity = 'NO' ORDER BY ordinal_position",
+            (table,),
+        )
+    ]
+    own = {"operation_id": "'op_' || md5(i::text) || operation_id", "key": "'pay:' || md5(i::text)"}
+    values = ", ".join(own.get(name, name) for name in names)
+    connection.execute(f"CREATE TEMP TABLE one AS SELECT * FROM {table}")
+    for first in range(0, records, 500_000):
+        kit.progress(f"{first:,} of {records:,} records in {table}")
+        last = min(records, first + 500_000) - 1
+        connection.execute(
+            f"INSERT INTO {table} ({', '.join(names)}) SELECT {values} "  # noqa: S608 - the journal's own columns
+            f"FROM generate_series({first}, {last}) AS i, one"
+        )
+    connection.execute("DROP TABLE one")
 
 
 # ---------------------------------------------------------------------------------------------------------- the command
@@ -474,7 +536,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="rounds (5)")
     parser.add_argument("--in-flight", type=int, default=32, help="calls at the same time in one process (32)")
     parser.add_argument("--processes", type=int, default=1, help="processes that make them (1)")
-    parser.add_argument("--records", type=int, default=0, help="finished records that a journal holds before (0)")
+    parser.add_argument(
+        "--records", type=int, default=0, help="compare with a journal of so many finished records instead"
+    )
     for hidden in ("--serve", "--url"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -485,11 +549,16 @@ def main() -> None:
 
     names = ("asyncpg", "dbos", "langgraph-checkpoint-postgres", "absurd-sdk", "psycopg")
     found = {"machine": kit.machine(), "versions": kit.versions(*names), "groups": {}}
-    with PostgresServer(shared_buffers="256MB", max_connections="1000") as server:
+    wal = (
+        {"max_wal_size": "4GB"} if given.records else {}
+    )  # else it is the checkpoints of the filling that are measured
+    with PostgresServer(shared_buffers="256MB", max_connections="1000", **wal) as server:
         found["server"] = str(server.connect().info.server_version)
+        if given.records:
+            found["groups"]["beside finished records"] = beside_records(server, given)
         for title, cases in {"in sequence": SEQUENCE, "in flight": CROWD}.items():
             chosen = [name for name in cases if not given.only or any(word in name for word in given.only)]
-            if chosen:
+            if chosen and not given.records:
                 found["groups"][title] = compared(server, title, chosen, given)
     kit.output(found, durable.text_of(found), as_json=given.json)
 
