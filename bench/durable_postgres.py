@@ -513,7 +513,7 @@ def _multiply(connection: Any, table: str, records: int) -> None:
     ]
     own = {"operation_id": "'op_' || md5(i::text) || operation_id", "key": "'pay:' || md5(i::text)"}
     values = ", ".join(own.get(name, name) for name in names)
-    connection.execute(f"CREATE TEMP TABLE one AS SELECT * FROM {table}")
+    connection.execute(f"CREATE TEMP TABLE one AS SELECT * FROM {table}")  # noqa: S608 - a table of the journal
     for first in range(0, records, 500_000):
         kit.progress(f"{first:,} of {records:,} records in {table}")
         last = min(records, first + 500_000) - 1
