@@ -68,7 +68,8 @@ class Life(Jointly):
     def _on_record(self, ask: Ask) -> Flow[Answer]:
         state, heard = None, False
         try:
-            answer = yield from self._recorded(ask)
+            begun = yield from self._claimed(ask)
+            answer = begun if isinstance(begun, Answer) else (yield from self.series(ask, begun))
             state, heard = (None, False) if self.abandoned else (_given(answer), True)
         finally:
             self._leave(state, heard=heard)
@@ -95,7 +96,8 @@ class Life(Jointly):
         if self.ask is not None and self.ask.entry is not None:
             self.ask.entry.leave(self.ask.operation_id, state, heard=heard)
 
-    def _recorded(self, ask: Ask) -> Flow[Answer]:
+    def _claimed(self, ask: Ask) -> Flow[Call | Answer]:
+        """Claim until an attempt may begin; or return what answers without one."""
         claim = Claim(ask, charge=self.budget if self.again is not None and self.again.cost > 0 else None)
         while True:
             shut = yield from (self.shut() if self.again is None else self._goes_on(self.again))
@@ -111,7 +113,7 @@ class Life(Jointly):
             if isinstance(reply, Begun):
                 self._kept(begin.checkpoint)
                 self.late = self.at - asked_at >= ask.lease
-                return (yield from self.series(ask, reply.call))
+                return reply.call
             if self.share is not None:
                 self.share.forgo()
             if isinstance(reply, Stands | Busy | Doubtful):
