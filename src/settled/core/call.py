@@ -170,4 +170,4 @@ def standing_of(fault: Fault | None) -> Standing:
 
 def any_in_doubt(attempts: Sequence[Attempt]) -> bool:
     """Whether one of the attempts may have had an effect nobody knows of."""
-    return any([a.standing in IN_DOUBT for a in attempts])
+    return any(a.standing in IN_DOUBT for a in attempts)

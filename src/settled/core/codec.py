@@ -244,27 +244,29 @@ def _fixed(zone: tzinfo) -> tuple[timedelta | None, str | None]:
         return None, None
 
 
-_WRITERS: Mapping[type, _Writer] = _Writers({
-    type(None): _null,
-    bool: _bool,
-    str: _text,
-    int: _int,
-    float: _float,
-    complex: _complex,
-    Decimal: lambda value, _: _tagged("decimal", f'"{value!s}"'),
-    bytes: _bytes,
-    bytearray: _bytearray,
-    list: _list,
-    tuple: _tuple,
-    set: _set,
-    frozenset: _frozenset,
-    dict: _dict,
-    datetime: lambda value, _: _tagged("datetime", _clock(value)),
-    date: lambda value, _: _tagged("date", f'"{value.isoformat()}"'),
-    time: lambda value, _: _tagged("time", _clock(value)),
-    timedelta: _timedelta,
-    UUID: lambda value, _: _tagged("uuid", f'"{value!s}"'),
-})
+_WRITERS: Mapping[type, _Writer] = _Writers(
+    {
+        type(None): _null,
+        bool: _bool,
+        str: _text,
+        int: _int,
+        float: _float,
+        complex: _complex,
+        Decimal: lambda value, _: _tagged("decimal", f'"{value!s}"'),
+        bytes: _bytes,
+        bytearray: _bytearray,
+        list: _list,
+        tuple: _tuple,
+        set: _set,
+        frozenset: _frozenset,
+        dict: _dict,
+        datetime: lambda value, _: _tagged("datetime", _clock(value)),
+        date: lambda value, _: _tagged("date", f'"{value.isoformat()}"'),
+        time: lambda value, _: _tagged("time", _clock(value)),
+        timedelta: _timedelta,
+        UUID: lambda value, _: _tagged("uuid", f'"{value!s}"'),
+    }
+)
 
 # ------------------------------------------------------------------------------------------------------------- reading
 

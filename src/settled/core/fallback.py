@@ -16,7 +16,6 @@ from settled.core.model import KeyKind
 from settled.core.states import Event, State
 
 if TYPE_CHECKING:
-    from settled.core.ask import Ask
     from settled.core.books import Books
     from settled.core.model import Moment
 

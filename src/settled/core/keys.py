@@ -107,11 +107,15 @@ def without_defaults(
 
     A default that a later release adds then changes neither key nor fingerprint.
     """
-    return arguments if not defaults else {
-        name: value
-        for name, value in arguments.items()
-        if name not in defaults or not _same(name, value, defaults[name], rules)
-    }
+    return (
+        arguments
+        if not defaults
+        else {
+            name: value
+            for name, value in arguments.items()
+            if name not in defaults or not _same(name, value, defaults[name], rules)
+        }
+    )
 
 
 def business_key(tenant: str, tool: str, parts: Sequence[str], scope: str | None = None) -> str:

@@ -73,15 +73,13 @@ class Life(Jointly):
             state, heard = (None, False) if self.abandoned else (_given(answer), True)
         finally:
             self._leave(state, heard=heard)
-        if heard:
-            yield from self._hear(answer)
-        return replace(answer, like=True) if self.like and answer.call is not None else answer
-
-    def _hear(self, answer: Answer) -> Flow[None]:
-        """Put on record that the outcome of a call that was in doubt has reached somebody."""
         call = answer.call
-        if call is None or answer.status in STILL_OWED or not (answer.recorded and was_owed(call)):
-            return
+        if heard and call is not None and answer.recorded and answer.status not in STILL_OWED and was_owed(call):
+            yield from self._hear(call)
+        return replace(answer, like=True) if self.like and call is not None else answer
+
+    def _hear(self, call: Call) -> Flow[None]:
+        """Put on record that the outcome of a call that was in doubt has reached somebody."""
         with suppress(JournalError):  # then the next like ask hears it too, marked as an earlier call's
             yield from self.transact(Heard(call.operation_id))
 
@@ -111,7 +109,8 @@ class Life(Jointly):
             if isinstance(reply, Answer):
                 return reply
             if isinstance(reply, Begun):
-                self._kept(begin.checkpoint)
+                if begin.checkpoint is not None:
+                    self._kept(begin.checkpoint)
                 self.late = self.at - asked_at >= ask.lease
                 return reply.call
             if self.share is not None:
