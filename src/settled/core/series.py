@@ -13,15 +13,13 @@ from settled.core.commands import (
     WENT_WELL,
     Admitted,
     Ended,
-    Granted,
     Invoke,
     Raised,
-    Refresh,
     Refund,
+    Refused,
+    Repeat,
     Returned,
     Shut,
-    Sleep,
-    Spend,
     Spill,
     Tell,
     Woke,
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
     from settled.core.books import Change
     from settled.core.call import Call
     from settled.core.charge import Charge
-    from settled.core.commands import Flow
+    from settled.core.commands import Event, Flow
     from settled.core.metering import Share
     from settled.core.outcome import Clean
     from settled.core.policy import Limits, Policy
@@ -97,13 +95,11 @@ class Series(Wire):
 
     def shut(self) -> Flow[Answer | None]:
         """Ask deadline and breakers; ``None`` if an attempt may be made."""
-        if self.limits.deadline is not None and not self._time_left():
+        if not self._time_left():
             return rejected("deadline")
         event = yield ADMIT
         self.at = event.at
-        if type(event) is Admitted:
-            return None
-        return rejected("breaker_open", retry_after=expect(event, Shut).retry_after)
+        return None if type(event) is Admitted else _turned_away(expect(event, Shut))
 
     def settle(self, call: Call) -> Flow[Call]:
         """Settle an unknown call by its probe, for as long as this asker waits."""
@@ -126,38 +122,50 @@ class Series(Wire):
             call = began
 
     def unrecorded(self) -> Flow[Answer]:
-        """Make a call that needs no record."""
-        shut = yield from self.shut()
-        while shut is None:
-            ended, fault = yield from self._attempt(None)
+        """Make a call that needs no record. Its first attempt asks the breakers as it begins."""
+        if not self._time_left():
+            return rejected("deadline")
+        while True:
+            no = self.made + 1
+            event = yield self._invocation(None, no, admit=no == 1)
+            if type(event) is Shut:
+                return _turned_away(event)
+            ended = self._came_to(event)
+            fault = read(ended, self.policy, self.clean, attempt=no, doubtful=False)
+            event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
+            self.at = event.at
             if fault is None:
-                return by_itself(self._value(), self.made)
+                return by_itself(self._value(), no)
             step = self._plan(fault, ended, doubtful=False)
             if isinstance(step, Again):
                 step = (yield from self._pause(step)) or step
             if isinstance(step, Stop):
                 return self._given_up(fault, step)
-        return shut
 
-    def _attempt(self, call: Call | None) -> Flow[tuple[Ended, Fault | None]]:
+    def _attempt(self, call: Call) -> Flow[tuple[Ended, Fault | None]]:
         """Make one attempt, say what its end means, and tell the breakers."""
-        self.made = made = self.made + 1
-        no, doubtful = (made, False) if call is None else (len(call.attempts), call.doubted_before)
-        deadline = self.limits.deadline
-        if self.late or (deadline is not None and not self._time_left()):
+        no = len(call.attempts)
+        if self.late or not self._time_left():
             ended = self._too_late()  # the intent took too long: nothing was sent, and nothing may be
         else:
-            timeout = self.policy.timeout if deadline is None else self._timeout(deadline)
-            event = yield Invoke(call, no, timeout, deadline, made == 1)
-            self.at = event.at
-            ended = event if type(event) is Ended else expect(event, Ended)
-            self.last = ended.outcome
-        fault = read(ended, self.policy, self.clean, attempt=no, doubtful=doubtful)
+            ended = self._came_to((yield self._invocation(call, no)))
+        fault = read(ended, self.policy, self.clean, attempt=no, doubtful=call.doubted_before)
         event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
         self.at = event.at
         return ended, fault
 
+    def _invocation(self, call: Call | None, no: int, *, admit: bool = False) -> Invoke:
+        deadline = self.limits.deadline
+        timeout = self.policy.timeout if deadline is None else self._timeout(deadline)
+        return Invoke(call, no, timeout, deadline, self.made == 0, admit)
+
+    def _came_to(self, event: Event) -> Ended:
+        ended = event if type(event) is Ended else expect(event, Ended)
+        self.at, self.last, self.made = ended.at, ended.outcome, self.made + 1
+        return ended
+
     def _too_late(self) -> Ended:
+        self.made += 1
         what, self.late = "lease" if self.late else "asker's time", False
         error = TooLate(f"the {what} was over before the attempt could start")
         return Ended(Raised(error, not_sent=True), over=True, draw=0.5, at=self.at)
@@ -281,22 +289,22 @@ class Series(Wire):
         return from_record(reply.call or call)
 
     def _pause(self, step: Again) -> Flow[Stop | None]:
-        """Spend, sleep, ask the breakers. Returns why not, having given back what was spent."""
+        """Make ready for a repeat. Returns why there is none, having given back what was taken for it."""
         elsewhere = None if self.share is None else (yield from self._sent_elsewhere(self.share))
-        granted = expect((yield from self.do(Spend(step.cost, elsewhere))), Granted)
-        if granted.refused_by:
-            return Stop(granted.refused_by)
-        woke = expect((yield from self.do(Sleep(step.delay))), Woke)
-        if self.abandoned or woke.abandoned:
-            yield from self.do(Refund(step.cost))
-            return Stop("cancelled")
-        if step.refresh:
-            yield from self.do(Refresh())
-        shut = yield from self.shut()
-        if shut is not None:
-            yield from self.do(Refund(step.cost))
-            return Stop(shut.reason)
-        return None
+        event = yield Repeat(step.cost, step.delay, elsewhere, step.refresh)
+        self.at = event.at
+        if type(event) is Refused:
+            return Stop(event.pool)
+        if type(event) is Admitted:
+            if self._time_left() and not self.abandoned:
+                return None
+            yield from self._give_back(step)
+            return Stop("cancelled" if self.abandoned else "deadline")
+        why = "breaker_open" if type(event) is Shut else "cancelled"
+        if why == "cancelled":
+            expect(event, Woke)
+        yield from self.do(Refund(step.cost))
+        return Stop(why)
 
     def _sent_elsewhere(self, share: Share) -> Flow[int | None]:
         """Look up what the other agents of the run have sent, before a repeat."""
@@ -347,3 +355,7 @@ class Series(Wire):
 
     def _value(self) -> object:
         return self.last.value if type(self.last) is Returned else None
+
+
+def _turned_away(shut: Shut) -> Answer:
+    return rejected("breaker_open", retry_after=shut.retry_after)
