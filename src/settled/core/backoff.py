@@ -111,11 +111,10 @@ class Backoff:
         return low + draw * (high - low)
 
     def _doubled(self, k: int, *, throttled: bool, most: float) -> float:
-        base = self.throttled_base if throttled else self.base
-        # Decided on logarithms: 2**k may be no float. A cap so small that its share is 0 leaves nothing to double.
-        if most == 0.0 or k > math.log2(most) - math.log2(base):
+        try:
+            return min(most, math.ldexp(self.throttled_base if throttled else self.base, k))
+        except OverflowError:  # it is no float any more
             return most
-        return min(most, math.ldexp(base, k))
 
 
 def fits(delay: float, now: float, deadline: float | None, least: float) -> bool:
