@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from settled.core.answer import STATUS_OF, Answer, by_itself, from_record, rejected, with_value
+from settled.core.answer import STATUS_OF, Answer, by_itself, from_record, rejected
 from settled.core.ask import BudgetSpent, Superseded
 from settled.core.breaker import verdict_of
 from settled.core.commands import (
@@ -18,10 +18,12 @@ from settled.core.commands import (
     Refund,
     Refused,
     Repeat,
+    Reply,
     Returned,
     Shut,
     Spill,
     Tell,
+    Transact,
     Woke,
     expect,
 )
@@ -74,7 +76,8 @@ class Series(Wire):
     refreshed = False
     late = False
     """The intent took longer than the lease: the next attempt must not be sent."""
-    last: Returned | Raised | None = None
+    returned: Returned | None = None
+    """What the last attempt gave, if it did not raise. (What it raised is held no longer than it is read.)"""
     state: RunState | None = None
     """The state of the asker's run, saved with each end."""
     share: Share | None = None
@@ -135,7 +138,7 @@ class Series(Wire):
             event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
             self.at = event.at
             if fault is None:
-                return by_itself(self._value(), no)
+                return by_itself(self._value, no)
             step = self._plan(fault, ended, doubtful=False)
             if isinstance(step, Again):
                 step = (yield from self._pause(step)) or step
@@ -161,8 +164,13 @@ class Series(Wire):
 
     def _came_to(self, event: Event) -> Ended:
         ended = event if type(event) is Ended else expect(event, Ended)
-        self.at, self.last, self.made = ended.at, ended.outcome, self.made + 1
+        self.at, self.made = ended.at, self.made + 1
+        self._gave(ended)
         return ended
+
+    def _gave(self, ended: Ended) -> None:
+        outcome = ended.outcome
+        self.returned = outcome if type(outcome) is Returned else None
 
     def _too_late(self) -> Ended:
         self.made += 1
@@ -207,10 +215,12 @@ class Series(Wire):
             checkpoint=self._checkpoint(),
         )
         try:
-            reply = yield from self.transact(end)
+            event = yield Transact(end)
         except JournalError:
             yield from self.do(Spill(Evidence(end.operation_id, end.no, fault, data, note, over=end.over)))
             return self._unwritten(call, fault)
+        self.at = event.at
+        reply: Call | FencedOut = expect(event, Reply).value
         if isinstance(reply, FencedOut):
             return from_record(reply.call) if reply.call else self._unwritten(call, fault)
         self._kept(end.checkpoint)
@@ -239,7 +249,8 @@ class Series(Wire):
 
     def _closed(self, ask: Ask, call: Call, fault: Fault | None, step: Again | Stop) -> Flow[Answer]:
         """The series has ended by its own record; what is in doubt is settled while the asker waits."""
-        yield from self.do(Tell("outcome", call, {"reason": step.reason if isinstance(step, Stop) else ""}))
+        event = yield Tell("outcome", call, {"reason": step.reason if isinstance(step, Stop) else ""})
+        self.at = event.at
         if call.state is State.SUCCEEDED:
             return self._success(call)
         if call.state is not State.UNKNOWN:
@@ -334,8 +345,8 @@ class Series(Wire):
     # --- answers ---------------------------------------------------------------------------
 
     def _success(self, call: Call) -> Answer:
-        answer = replace(from_record(call), fault=None)
-        return with_value(answer, self.last.value) if isinstance(self.last, Returned) else answer
+        answer, fresh = from_record(call), self.returned is not None
+        return replace(answer, fault=None, value=self._value, fresh=fresh)
 
     def _unwritten(self, call: Call, fault: Fault | None) -> Answer:
         """The journal failed after the effect: the result goes to the asker, marked as not recorded."""
@@ -345,7 +356,7 @@ class Series(Wire):
         known = proved or self.policy.terms.effect is Effect.READ
         status: Status = "succeeded" if fault is None else ("not_done" if known else "unknown")
         answer = Answer(status, "journal_failed", call, fault=fault, recorded=False, attempts=self.made)
-        return with_value(answer, self._value()) if fault is None else answer
+        return replace(answer, value=self._value, fresh=True) if fault is None else answer
 
     def _given_up(self, fault: Fault, step: Stop) -> Answer:
         final = fault.kind in (FaultClass.PERMANENT, FaultClass.INVALID)
@@ -353,8 +364,9 @@ class Series(Wire):
         reason = why(fault, step)
         return Answer(STATUS_OF[state], reason, fault=fault, retry_after=step.park, recorded=False, attempts=self.made)
 
+    @property
     def _value(self) -> object:
-        return self.last.value if type(self.last) is Returned else None
+        return None if self.returned is None else self.returned.value
 
 
 def _turned_away(shut: Shut) -> Answer:

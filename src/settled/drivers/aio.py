@@ -265,9 +265,9 @@ class Hand(Struct):
 
     async def _tasked(self, command: Invoke) -> Ended:
         """Run a recorded async attempt in a task of its own, which its caller can leave."""
-        inside = contextvars.copy_context()
+        inside, run = contextvars.copy_context(), self.binding.run
         inside.run(current.set, current_call(command, self.binding))
-        attempt = awaited(lambda: self.binding.run(command.call))
+        attempt = awaited(lambda: run(command.call))  # which does not hold this hand, that holds its task
         self.attempt = task = asyncio.get_running_loop().create_task(attempt, context=inside)
         self.floor.under_way.add(task)
         task.add_done_callback(self.floor.under_way.discard)

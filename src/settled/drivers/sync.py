@@ -137,21 +137,23 @@ class Hand(Struct):
         return self.floor.admit(self.binding) or Admitted(self.floor.now())
 
     def _invoke(self, command: Invoke) -> Ended | Shut:
-        binding, floor, call = self.binding, self.floor, command.call
+        binding, floor = self.binding, self.floor
         if command.admit and (shut := floor.admit(binding)):
             return shut
         if command.first:
             floor.begin(binding)
-        if call is not None:
-            ended = self._held(command, call)
-        elif command.timeout is None:
-            ended = run_here(command, binding, floor)
-        else:
-            ended = self._leavable(command)
+        if command.call is not None:
+            return self._heeding(self._held(command, command.call))
+        if command.timeout is None:
+            return self._heeding(run_here(command, binding, floor))
+        return self._heeding(self._leavable(command))
+
+    def _heeding(self, ended: Ended) -> Ended:
+        """Ctrl-C, exit: it is put on record, and raised again once that is done."""
         outcome = ended.outcome
-        if type(outcome) is Returned or isinstance(error := outcome.error, Exception):
+        if type(outcome) is Returned or isinstance(outcome.error, Exception):
             return ended
-        self.interruption = error  # Ctrl-C, exit: it is put on record, and raised again once that is done
+        self.interruption = outcome.error
         return replace(ended, abandoned=True)
 
     def _held(self, command: Invoke, call: Call) -> Ended:
