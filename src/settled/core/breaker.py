@@ -91,6 +91,7 @@ class Breaker:
     """
 
     _bits: int
+    _calm: bool
     _next: int
     _run: int
 
@@ -158,13 +159,15 @@ class Breaker:
         if self._state is not _CLOSED:  # then it is the probe's: no call is admitted while open
             return self._judge_probe(ticket, verdict, now, draw)
         if verdict == "success":
+            self._run = 0
             if self._bits:
                 self._note(0, now)
-            else:  # the same, where no failure has to be moved on
+                calm = self._calm or self._is_calm(*self._window(now))  # a success makes no calm window uneasy
+            else:  # the same, where no failure has to be moved on, or can make the window uneasy
                 self._times[self._next] = now
                 self._next = (self._next + 1) % len(self._times)
-            self._run = 0
-            if self._calm or self._is_calm(*self._window(now)):  # a success makes no calm window uneasy
+                calm = self._calm = True
+            if calm:
                 self._usual *= _KEEP
             return None
         if verdict == "failure":

@@ -157,14 +157,14 @@ class Jointly(Series):
     def _made(self, call: Call, ended: Ended | None) -> Flow[Answer]:
         if ended is None:
             return from_record(call)  # on record from before, or its commit failed, and that is on record
-        self.last = ended.outcome
+        self._gave(ended)
         yield from self.do(WENT_WELL)
         yield from self.do(Tell("outcome", call, {"reason": ""}))
         return self._success(call)
 
     def _unmade(self, first: Claim | Begin, ended: Ended, *, loose: bool) -> Flow[tuple[Fault, Again | Stop, Any]]:
         """Put an attempt on record that was rolled back."""
-        self.last = ended.outcome
+        self._gave(ended)
         read_as = None if loose else read(ended, self.policy, self.clean, attempt=self.made, doubtful=False)
         fault = LOOSE if loose else rolled_back(read_as)
         yield from self.do(REPORTS[verdict_of(fault)])

@@ -12,15 +12,18 @@ from msgspec import Struct
 from settled import host
 from settled.core.commands import (
     Admit,
+    Admitted,
     AwaitCall,
     Ended,
     Invoke,
     Join,
     Joined,
     Probe,
-    Refresh,
+    Refused,
+    Repeat,
     Reply,
     Report,
+    Shut,
     Sleep,
     Spill,
     Tell,
@@ -44,7 +47,7 @@ from settled.drivers.attempts import (
 )
 from settled.drivers.joining import join
 from settled.drivers.leaving import Leaving, in_thread
-from settled.drivers.loops import apart, awaited, being_cancelled, first, off_loop, on_loop
+from settled.drivers.loops import apart, awaited, being_cancelled, end_of, first, off_loop, on_loop
 from settled.drivers.presence import seconds_to_wait
 from settled.drivers.waiting import asked_from
 from settled.drivers.wires import cut
@@ -95,11 +98,12 @@ def make(life: Life, binding: Binding, floor: Floor) -> Coroutine[Any, Any, Answ
 
 async def _shielded(life: Life, asker: str, hand: Hand, floor: Floor) -> Answer:
     floor.asking.add(asker)
-    task = asyncio.get_running_loop().create_task(_to_the_end(life, hand))
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(_to_the_end(life, hand))
     floor.under_way.add(task)
-    task.add_done_callback(floor.under_way.discard)
     try:
-        return await asyncio.shield(task)
+        await end_of(loop, task, floor.under_way.discard)
+        return task.result()
     except asyncio.CancelledError:
         life.abandon()
         hand.abandon(cut=life.policy.terms.effect is Effect.READ)
@@ -160,7 +164,7 @@ class Hand(Struct):
     def at_once(self, command: Command) -> Event | None:
         """Perform a command that comes with every attempt and waits for nothing; ``None``: it is another one."""
         if type(command) is Admit:
-            return self.floor.admit(self.binding)
+            return self.floor.admit(self.binding) or Admitted(self.floor.now())
         if type(command) is Report:
             return self.floor.report(self.binding, command.verdict)
         return self.floor.perform(command, self.binding) if type(command) is Tell else None
@@ -182,8 +186,8 @@ class Hand(Struct):
                 return await self._await(command)
             case Probe():
                 return await self._probe(command)
-            case Refresh():
-                return await self._refresh()
+            case Repeat():
+                return await self._repeat(command)
             case Spill():
                 self.running = None
                 return await apart("settled-spill", self.floor.perform, command, self.binding)
@@ -194,9 +198,22 @@ class Hand(Struct):
         """Whoever waits for this call may look again."""
         self.floor.presence.leave(self.here)
 
-    async def _invoke(self, command: Invoke) -> Ended:
+    async def _repeat(self, command: Repeat) -> Admitted | Shut | Refused | Woke:
+        refused = self.floor.spend(self.binding, command)
+        if refused:
+            return Refused(refused, self.floor.now())
+        woke = await self._sleep(command.seconds)
+        if woke.abandoned:
+            return woke
+        if command.refresh:
+            await self._refresh()
+        return self.floor.admit(self.binding) or Admitted(self.floor.now())
+
+    async def _invoke(self, command: Invoke) -> Ended | Shut:
         if self.abandoned:
             return not_begun(asyncio.CancelledError(), self.floor)
+        if command.admit and (shut := self.floor.admit(self.binding)):
+            return shut
         if command.first:
             self.floor.begin(self.binding)
         if command.call is None:
@@ -249,14 +266,14 @@ class Hand(Struct):
 
     async def _tasked(self, command: Invoke) -> Ended:
         """Run a recorded async attempt in a task of its own, which its caller can leave."""
-        inside = contextvars.copy_context()
+        inside, run = contextvars.copy_context(), self.binding.run
         inside.run(current.set, current_call(command, self.binding))
-        attempt = awaited(lambda: self.binding.run(command.call))
-        self.attempt = task = asyncio.get_running_loop().create_task(attempt, context=inside)
+        attempt = awaited(lambda: run(command.call))  # which does not hold this hand, that holds its task
+        loop = asyncio.get_running_loop()
+        self.attempt = task = loop.create_task(attempt, context=inside)
         self.floor.under_way.add(task)
-        task.add_done_callback(self.floor.under_way.discard)
-        done, _ = await asyncio.wait({task}, timeout=command.timeout)
-        if done:
+        await alarm_of(loop).wait(loop, end_of(loop, task, self.floor.under_way.discard), command.timeout)
+        if task.done():
             return self._ended(command, task)
         cut(command, self.binding)
         task.cancel()
@@ -348,13 +365,12 @@ class Hand(Struct):
             self.floor.presence.forget(command.operation_id, wake)
         return Woke(self.floor.now(), local=local, abandoned=self.abandoned)
 
-    async def _refresh(self) -> Woke:
+    async def _refresh(self) -> None:
         try:
             if self.binding.refresh is not None:
                 await off_loop(self.binding.refresh)
         except Exception as error:  # noqa: BLE001 - the next attempt shows what it is worth
             self.floor.tell("refresh_failed", None, tool=self.binding.tool, error=type(error).__name__)
-        return Woke(self.floor.now())
 
     async def _probe(self, command: Probe) -> Event:
         began, probe = self.floor.journal.now(), self.binding.probe

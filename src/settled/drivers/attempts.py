@@ -52,22 +52,27 @@ def _unrecorded(no: int) -> CurrentCall:
 
 def run_here(command: Invoke, binding: Binding, floor: Floor, then: Callable[[], object] | None = None) -> Ended:
     """Run a sync attempt in this very thread, and what belongs to it. Raises in a child that the tool has forked."""
-    lineage = host.lineage
-    forks, token = lineage.forks, current.set(current_call(command, binding))
+    return _of_this_process(host.lineage.forks, _run(command, binding, floor, then))
+
+
+# An error's traceback keeps the frames that it came through, and those around them: none of them holds on to the error.
+def _run(command: Invoke, binding: Binding, floor: Floor, then: Callable[[], object] | None) -> Ended:
+    token = current.set(current_call(command, binding))
     try:
         value = binding.run(command.call)
         if then is not None:
             then()
-        ended = returned(value if _is_an_answer(type(value)) else finished(value, floor), command, binding, floor)
+        return returned(value if _is_an_answer(type(value)) else finished(value, floor), command, binding, floor)
     except BaseException as error:  # noqa: BLE001 - every end of an attempt is read, and the caller re-raises its own
-        ended = raised(error, command, binding, floor)
+        return raised(error, command, binding, floor)
     finally:
         current.reset(token)
-    return ended if lineage.forks == forks else _in_a_child(ended)
 
 
-def _in_a_child(ended: Ended) -> Ended:
-    """Raise, in a child that the tool has forked: the attempt is its parent's."""
+def _of_this_process(forks: int, ended: Ended) -> Ended:
+    """Return it; raise in a child that the tool has forked: the attempt is its parent's."""
+    if host.lineage.forks == forks:
+        return ended
     error = getattr(ended.outcome, "error", None)
     if error is not None:
         raise error

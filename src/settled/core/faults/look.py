@@ -34,7 +34,7 @@ def called(thing: object, name: str) -> object:
 def text(value: object) -> str:
     """Return ``str(value)``, bytes decoded, shortened; empty where it cannot be told."""
     try:
-        shown = bytes(value).decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else str(value)
+        shown = bytes(value).decode("utf-8", "replace") if isinstance(value, (bytes, bytearray)) else str(value)
     except Exception:  # noqa: BLE001 (__str__ of a stranger may raise anything)
         return ""
     return shown[:LONGEST_TEXT]
@@ -42,7 +42,7 @@ def text(value: object) -> str:
 
 def number(value: object) -> int | None:
     """Return the value if it is a whole number (``True`` is none), also as an ``IntEnum`` or digits."""
-    if isinstance(value, bool):
+    if value is None or isinstance(value, bool):
         return None
     if isinstance(value, int):
         return int(value)
