@@ -98,7 +98,7 @@ class Series(Wire):
 
     def shut(self) -> Flow[Answer | None]:
         """Ask deadline and breakers; ``None`` if an attempt may be made."""
-        if not self._time_left():
+        if self.limits.deadline is not None and not self._time_left():
             return rejected("deadline")
         event = yield ADMIT
         self.at = event.at
@@ -126,7 +126,7 @@ class Series(Wire):
 
     def unrecorded(self) -> Flow[Answer]:
         """Make a call that needs no record. Its first attempt asks the breakers as it begins."""
-        if not self._time_left():
+        if self.limits.deadline is not None and not self._time_left():
             return rejected("deadline")
         while True:
             no = self.made + 1
@@ -138,7 +138,7 @@ class Series(Wire):
             event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
             self.at = event.at
             if fault is None:
-                return by_itself(self._value, no)
+                return by_itself(self.value, no)
             step = self._plan(fault, ended, doubtful=False)
             if isinstance(step, Again):
                 step = (yield from self._pause(step)) or step
@@ -148,7 +148,7 @@ class Series(Wire):
     def _attempt(self, call: Call) -> Flow[tuple[Ended, Fault | None]]:
         """Make one attempt, say what its end means, and tell the breakers."""
         no = len(call.attempts)
-        if self.late or not self._time_left():
+        if self.late or (self.limits.deadline is not None and not self._time_left()):
             ended = self._too_late()  # the intent took too long: nothing was sent, and nothing may be
         else:
             ended = self._came_to((yield self._invocation(call, no)))
@@ -164,13 +164,9 @@ class Series(Wire):
 
     def _came_to(self, event: Event) -> Ended:
         ended = event if type(event) is Ended else expect(event, Ended)
-        self.at, self.made = ended.at, self.made + 1
-        self._gave(ended)
-        return ended
-
-    def _gave(self, ended: Ended) -> None:
-        outcome = ended.outcome
+        self.at, self.made, outcome = ended.at, self.made + 1, ended.outcome
         self.returned = outcome if type(outcome) is Returned else None
+        return ended
 
     def _too_late(self) -> Ended:
         self.made += 1
@@ -346,7 +342,7 @@ class Series(Wire):
 
     def _success(self, call: Call) -> Answer:
         answer, fresh = from_record(call), self.returned is not None
-        return replace(answer, fault=None, value=self._value, fresh=fresh)
+        return replace(answer, fault=None, value=self.value, fresh=fresh)
 
     def _unwritten(self, call: Call, fault: Fault | None) -> Answer:
         """The journal failed after the effect: the result goes to the asker, marked as not recorded."""
@@ -356,7 +352,7 @@ class Series(Wire):
         known = proved or self.policy.terms.effect is Effect.READ
         status: Status = "succeeded" if fault is None else ("not_done" if known else "unknown")
         answer = Answer(status, "journal_failed", call, fault=fault, recorded=False, attempts=self.made)
-        return replace(answer, value=self._value, fresh=True) if fault is None else answer
+        return replace(answer, value=self.value, fresh=True) if fault is None else answer
 
     def _given_up(self, fault: Fault, step: Stop) -> Answer:
         final = fault.kind in (FaultClass.PERMANENT, FaultClass.INVALID)
@@ -365,7 +361,8 @@ class Series(Wire):
         return Answer(STATUS_OF[state], reason, fault=fault, retry_after=step.park, recorded=False, attempts=self.made)
 
     @property
-    def _value(self) -> object:
+    def value(self) -> object:
+        """What the last attempt gave."""
         return None if self.returned is None else self.returned.value
 
 
