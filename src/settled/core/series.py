@@ -68,6 +68,9 @@ LEAST_TIME = 0.001
 """Seconds: no attempt starts with less than this left."""
 
 
+_DONE = Stop("")
+
+
 class Series(Wire):
     """Makes the attempts for one asker, up to the policy's number, and answers for them."""
 
@@ -112,8 +115,15 @@ class Series(Wire):
     def series(self, ask: Ask, call: Call) -> Flow[Answer]:
         """Make attempts until one succeeds, proves final, or may not be repeated."""
         while True:
-            ended, fault = yield from self._attempt(call)
-            step = self._plan(fault, ended, doubtful=call.doubted_before)
+            no, doubtful = len(call.attempts), call.doubted_before
+            if self.late or (self.limits.deadline is not None and not self._time_left()):
+                ended = self._too_late()  # the intent took too long: nothing was sent, and nothing may be
+            else:
+                ended = self._came_to((yield self._invocation(call, no)))
+            fault = read(ended, self.policy, self.clean, attempt=no, doubtful=doubtful)
+            event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
+            self.at = event.at
+            step = self._plan(fault, ended, doubtful=doubtful)
             recorded = yield from self._end(call, ended, fault, step)
             if isinstance(recorded, Answer):
                 return recorded
@@ -145,18 +155,6 @@ class Series(Wire):
             if isinstance(step, Stop):
                 return self._given_up(fault, step)
 
-    def _attempt(self, call: Call) -> Flow[tuple[Ended, Fault | None]]:
-        """Make one attempt, say what its end means, and tell the breakers."""
-        no = len(call.attempts)
-        if self.late or (self.limits.deadline is not None and not self._time_left()):
-            ended = self._too_late()  # the intent took too long: nothing was sent, and nothing may be
-        else:
-            ended = self._came_to((yield self._invocation(call, no)))
-        fault = read(ended, self.policy, self.clean, attempt=no, doubtful=call.doubted_before)
-        event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
-        self.at = event.at
-        return ended, fault
-
     def _invocation(self, call: Call | None, no: int, *, admit: bool = False) -> Invoke:
         deadline = self.limits.deadline
         timeout = self.policy.timeout if deadline is None else self._timeout(deadline)
@@ -186,7 +184,7 @@ class Series(Wire):
 
     def _plan(self, fault: Fault | None, ended: Ended, *, doubtful: bool) -> Again | Stop:
         if fault is None:
-            return Stop("")
+            return _DONE
         if ended.abandoned or self.abandoned:
             return Stop("cancelled")
         doubtful = doubtful or fault.evidence in (Proof.MAYBE, Proof.DONE)
