@@ -28,7 +28,7 @@ from settled.core.ask import (
     WouldRun,
 )
 from settled.core.claim import Claim
-from settled.core.commands import AwaitCall, CheckOwners, Owners, Spill, Woke, expect
+from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Spill, Transact, Woke, expect
 from settled.core.joint import Jointly
 from settled.core.late import Evidence
 from settled.core.model import Effect
@@ -73,10 +73,9 @@ class Life(Jointly):
             state, heard = (None, False) if self.abandoned else (_given(answer), True)
         finally:
             self._leave(state, heard=heard)
-        call = answer.call
-        if heard and call is not None and answer.recorded and answer.status not in STILL_OWED and was_owed(call):
-            yield from self._hear(call)
-        return replace(answer, like=True) if self.like and call is not None else answer
+        if heard and answer.call is not None and _was_doubted(answer, answer.call):
+            yield from self._hear(answer.call)
+        return replace(answer, like=True) if self.like and answer.call is not None else answer
 
     def _hear(self, call: Call) -> Flow[None]:
         """Put on record that the outcome of a call that was in doubt has reached somebody."""
@@ -133,11 +132,14 @@ class Life(Jointly):
     def _claim(self, claim: Claim) -> Flow[ClaimReply]:
         """Claim. If the journal's answer is lost, nothing is sent, and the record will say so."""
         try:
-            return (yield from self.transact(claim))
+            event = yield Transact(claim)
         except JournalError:
             yield from self.report("neutral")
             yield from self.do(Spill(Evidence(claim.ask.operation_id, 1, NEVER_SENT)))
             raise
+        self.at = event.at
+        reply: ClaimReply = expect(event, Reply).value
+        return reply
 
     def _unbegun(self, claim: Claim, reply: ClaimReply, shut: Answer | None) -> Flow[Answer | Claim]:
         """Answer what needs no attempt; or return the claim to try next."""
@@ -262,6 +264,11 @@ class Life(Jointly):
             if seen is None or seen.state is not State.PROCESSING:
                 return seen or call
         return None
+
+
+def _was_doubted(answer: Answer, call: Call) -> bool:
+    """Whether an answer settles a call whose outcome was owed to its askers."""
+    return answer.status not in STILL_OWED and answer.recorded and was_owed(call)
 
 
 def _given(answer: Answer) -> State | None:
