@@ -45,7 +45,7 @@ _FEWEST_RANDOM_BYTES = 16
 _NOT_PRINTABLE = re.compile(r"[^\x21-\x7e]|:")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_]")
 _FORMS: Mapping[int, Callable[[object, Rules | None], bytes]] = {
-    1: lambda value, rules: canonical.encode(value, rules=rules),
+    1: canonical.encode,
 }
 """Every version of the canonical form that a record may have been made with."""
 
@@ -102,16 +102,20 @@ def matches(
 
 def without_defaults(
     arguments: Mapping[str, object], defaults: Mapping[str, object], rules: Rules | None = None
-) -> dict[str, object]:
+) -> Mapping[str, object]:
     """The arguments that are not equal to their default.
 
     A default that a later release adds then changes neither key nor fingerprint.
     """
-    return {
-        name: value
-        for name, value in arguments.items()
-        if name not in defaults or not _same(name, value, defaults[name], rules)
-    }
+    return (
+        arguments
+        if not defaults
+        else {
+            name: value
+            for name, value in arguments.items()
+            if name not in defaults or not _same(name, value, defaults[name], rules)
+        }
+    )
 
 
 def business_key(tenant: str, tool: str, parts: Sequence[str], scope: str | None = None) -> str:
@@ -171,7 +175,7 @@ def _form(version: int) -> Callable[[object, Rules | None], bytes]:
 def _same(name: str, value: object, default: object, rules: Rules | None) -> bool:
     try:
         # Under its name, so that the rules for it apply.
-        return canonical.encode({name: value}, rules=rules) == canonical.encode({name: default}, rules=rules)
+        return canonical.encode({name: value}, rules) == canonical.encode({name: default}, rules)
     except NotCanonical:
         return value is default
 
@@ -182,11 +186,11 @@ def _digest(purpose: str, *parts: str | bytes | int | None) -> str:
 
 
 def _framed(part: str | bytes | int | None) -> bytes:
+    if isinstance(part, bytes):
+        return b"b%d:%b" % (len(part), part)
     if isinstance(part, str):
         raw = part.encode(errors="surrogatepass")  # a name from outside must never break a digest
         return b"s%d:%b" % (len(raw), raw)
-    if isinstance(part, bytes):
-        return b"b%d:%b" % (len(part), part)
     if part is None:
         return b"N0:"
     return b"i%d:%d" % (len(str(part)), part)

@@ -68,13 +68,15 @@ class Life(Jointly):
     def _on_record(self, ask: Ask) -> Flow[Answer]:
         state, heard = None, False
         try:
-            answer = yield from self._recorded(ask)
+            begun = yield from self._claimed(ask)
+            answer = begun if isinstance(begun, Answer) else (yield from self.series(ask, begun))
             state, heard = (None, False) if self.abandoned else (_given(answer), True)
         finally:
             self._leave(state, heard=heard)
-        if heard and answer.call is not None and _was_doubted(answer, answer.call):
-            yield from self._hear(answer.call)
-        return replace(answer, like=True) if self.like and answer.call is not None else answer
+        call = answer.call
+        if heard and call is not None and answer.recorded and answer.status not in STILL_OWED and was_owed(call):
+            yield from self._hear(call)
+        return replace(answer, like=True) if self.like and call is not None else answer
 
     def _hear(self, call: Call) -> Flow[None]:
         """Put on record that the outcome of a call that was in doubt has reached somebody."""
@@ -92,7 +94,8 @@ class Life(Jointly):
         if self.ask is not None and self.ask.entry is not None:
             self.ask.entry.leave(self.ask.operation_id, state, heard=heard)
 
-    def _recorded(self, ask: Ask) -> Flow[Answer]:
+    def _claimed(self, ask: Ask) -> Flow[Call | Answer]:
+        """Claim until an attempt may begin; or return what answers without one."""
         claim = Claim(ask, charge=self.budget if self.again is not None and self.again.cost > 0 else None)
         while True:
             shut = yield from (self.shut() if self.again is None else self._goes_on(self.again))
@@ -106,9 +109,10 @@ class Life(Jointly):
             if isinstance(reply, Answer):
                 return reply
             if isinstance(reply, Begun):
-                self._kept(begin.checkpoint)
+                if begin.checkpoint is not None:
+                    self._kept(begin.checkpoint)
                 self.late = self.at - asked_at >= ask.lease
-                return (yield from self.series(ask, reply.call))
+                return reply.call
             if self.share is not None:
                 self.share.forgo()
             if isinstance(reply, Stands | Busy | Doubtful):
@@ -261,11 +265,6 @@ class Life(Jointly):
             if seen is None or seen.state is not State.PROCESSING:
                 return seen or call
         return None
-
-
-def _was_doubted(answer: Answer, call: Call) -> bool:
-    """Whether an answer settles a call whose outcome was owed to its askers."""
-    return answer.status not in STILL_OWED and answer.recorded and was_owed(call)
 
 
 def _given(answer: Answer) -> State | None:

@@ -47,7 +47,7 @@ from settled.drivers.attempts import (
 )
 from settled.drivers.joining import join
 from settled.drivers.leaving import Leaving, in_thread
-from settled.drivers.loops import apart, awaited, being_cancelled, first, off_loop, on_loop
+from settled.drivers.loops import apart, awaited, being_cancelled, end_of, first, off_loop, on_loop
 from settled.drivers.presence import seconds_to_wait
 from settled.drivers.waiting import asked_from
 from settled.drivers.wires import cut
@@ -98,11 +98,12 @@ def make(life: Life, binding: Binding, floor: Floor) -> Coroutine[Any, Any, Answ
 
 async def _shielded(life: Life, asker: str, hand: Hand, floor: Floor) -> Answer:
     floor.asking.add(asker)
-    task = asyncio.get_running_loop().create_task(_to_the_end(life, hand))
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(_to_the_end(life, hand))
     floor.under_way.add(task)
-    task.add_done_callback(floor.under_way.discard)
     try:
-        return await asyncio.shield(task)
+        await end_of(loop, task, floor.under_way.discard)
+        return task.result()
     except asyncio.CancelledError:
         life.abandon()
         hand.abandon(cut=life.policy.terms.effect is Effect.READ)
@@ -268,11 +269,11 @@ class Hand(Struct):
         inside, run = contextvars.copy_context(), self.binding.run
         inside.run(current.set, current_call(command, self.binding))
         attempt = awaited(lambda: run(command.call))  # which does not hold this hand, that holds its task
-        self.attempt = task = asyncio.get_running_loop().create_task(attempt, context=inside)
+        loop = asyncio.get_running_loop()
+        self.attempt = task = loop.create_task(attempt, context=inside)
         self.floor.under_way.add(task)
-        task.add_done_callback(self.floor.under_way.discard)
-        done, _ = await asyncio.wait({task}, timeout=command.timeout)
-        if done:
+        await alarm_of(loop).wait(loop, end_of(loop, task, self.floor.under_way.discard), command.timeout)
+        if task.done():
             return self._ended(command, task)
         cut(command, self.binding)
         task.cancel()
