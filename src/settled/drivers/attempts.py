@@ -126,7 +126,7 @@ def raised(
     if isinstance(error, PartlyDone):
         data, note = binding.encode(error.answer if error.answered else {"done": error.done, "failed": error.failed})
         outcome = Raised(error, data=data, note=note)
-    sight = sight_of(command, binding, failed=over)
+    sight = None if binding.wires is None else sight_of(command, binding, failed=over)
     return Ended(outcome, over, floor.draw(), floor.now(), abandoned, floor.journal.now().wall, sight)
 
 
