@@ -73,9 +73,10 @@ class Life(Jointly):
             state, heard = (None, False) if self.abandoned else (_given(answer), True)
         finally:
             self._leave(state, heard=heard)
-        if heard and answer.call is not None and _was_doubted(answer, answer.call):
-            yield from self._hear(answer.call)
-        return replace(answer, like=True) if self.like and answer.call is not None else answer
+        call = answer.call
+        if heard and call is not None and answer.recorded and answer.status not in STILL_OWED and was_owed(call):
+            yield from self._hear(call)
+        return replace(answer, like=True) if self.like and call is not None else answer
 
     def _hear(self, call: Call) -> Flow[None]:
         """Put on record that the outcome of a call that was in doubt has reached somebody."""
@@ -264,11 +265,6 @@ class Life(Jointly):
             if seen is None or seen.state is not State.PROCESSING:
                 return seen or call
         return None
-
-
-def _was_doubted(answer: Answer, call: Call) -> bool:
-    """Whether an answer settles a call whose outcome was owed to its askers."""
-    return answer.status not in STILL_OWED and answer.recorded and was_owed(call)
 
 
 def _given(answer: Answer) -> State | None:

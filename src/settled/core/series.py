@@ -140,15 +140,15 @@ class Series(Wire):
             return rejected("deadline")
         while True:
             no = self.made + 1
-            event = yield self._invocation(None, no, admit=no == 1)
-            if type(event) is Shut:
-                return _turned_away(event)
-            ended = self._came_to(event)
+            ended = yield self._invocation(None, no, admit=no == 1)
+            if type(ended) is not Ended:
+                return _turned_away(expect(ended, Shut))
+            self.made, outcome = no, ended.outcome
             fault = read(ended, self.policy, self.clean, attempt=no, doubtful=False)
             event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
-            self.at = event.at
             if fault is None:
-                return by_itself(self.value, no)
+                return by_itself(outcome.value if type(outcome) is Returned else None, no)
+            self.at = event.at
             step = self._plan(fault, ended, doubtful=False)
             if isinstance(step, Again):
                 step = (yield from self._pause(step)) or step

@@ -30,18 +30,16 @@ SHORTEST_SLEEP = 1e-6
 
 def current_call(command: Invoke, binding: Binding) -> CurrentCall:
     """Return what the tool may know of this attempt."""
-    call, no = command.call, command.no
+    call, no, deadline = command.call, command.no, command.deadline
     if call is None:
-        return _unrecorded(no) if command.deadline is None else CurrentCall("", no, deadline=command.deadline)
+        return _unrecorded(no) if deadline is None else CurrentCall("", no, deadline=deadline)
     entry = Entry(no, range(1, no))
     outer = current.get()
     around = (outer.around if outer else frozenset()) | {call.operation_id}
     key = binding.key_for_tool(call.outward)
     wire, terms = wire_of(command, binding), call.terms
     covered = bool(terms.compensate) or terms.irreversible or (outer is not None and outer.covered)
-    return CurrentCall(
-        key, no, call.operation_id, command.deadline, around=around, entry=entry, wire=wire, covered=covered
-    )
+    return CurrentCall(key, no, call.operation_id, deadline, around=around, entry=entry, wire=wire, covered=covered)
 
 
 @lru_cache(maxsize=100)
@@ -128,7 +126,7 @@ def raised(
     if isinstance(error, PartlyDone):
         data, note = binding.encode(error.answer if error.answered else {"done": error.done, "failed": error.failed})
         outcome = Raised(error, data=data, note=note)
-    sight = sight_of(command, binding, failed=over)
+    sight = None if binding.wires is None else sight_of(command, binding, failed=over)
     return Ended(outcome, over, floor.draw(), floor.now(), abandoned, floor.journal.now().wall, sight)
 
 
