@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import collections.abc
-import dataclasses
 import inspect
 import typing
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from settled.api import secrets
 from settled.api.schema import plain
@@ -246,4 +247,4 @@ def _tell(keys: Sequence[str]) -> None:
     """Let the tool see the keys of its items."""
     now = current.get()
     if now is not None:
-        current.set(dataclasses.replace(now, items=tuple(keys)))
+        current.set(structs.replace(now, items=tuple(keys)))

@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+from msgspec import structs
+
 from settled.api.batches import outcomes_of, own_done
 from settled.api.drafted import DRAFT
 from settled.core import codec
@@ -164,7 +166,7 @@ def arguments_for(
 
     assert tool is not None  # noqa: S101 - for the type checker: undo is a tool's
     try:
-        made = undo(dataclasses.replace(view(guard, tool, call), arguments=arguments), result)
+        made = undo(structs.replace(view(guard, tool, call), arguments=arguments), result)
     except Exception as error:
         raise NotFilled(f"undo raised {type(error).__name__}") from error
     if not isinstance(made, Mapping):
