@@ -174,31 +174,38 @@ def _hidden(arguments: Mapping[str, Any], redacted: Sequence[str]) -> frozenset[
 def _runner(
     guard: Guard, tool: Tool[Any, Any], arguments: Arguments, ask: Ask | None, part: PartOf | None
 ) -> Callable[[Call | None], Any]:
-    names, function, given = tool.schema.call_parameters, tool.function, arguments.given
-    if ask is None and arguments.fixed and not names:
+    function, given, fixed, plain = tool.function, arguments.given, arguments.fixed, tool.checked.plain
+    if ask is None and fixed and plain:
         return lambda _: function(**given)
-    transactions, precheck = tool.schema.transaction_parameters, tool.checked.options.precheck
-    by_items = tool.checked.batch is not None
 
     def run(call: Call | None) -> Any:
-        repeat = call is not None and ask is not None and call.words != ask.words
-        own = as_recorded(guard, tool, call, given) if call is not None and repeat else given
+        own = given
+        if call is not None and ask is not None and call.words != ask.words:
+            own = as_recorded(guard, tool, call, given)
         # Each attempt gets the arguments as they were: a tool may change what it is given.
-        if not arguments.fixed:
+        if not fixed:
             own = snapshot(own)
-        if transactions:
-            own = own | dict.fromkeys(transactions, lent.get())
-        if precheck is not None:
-            demand_leave(precheck, own)
-        if tool.drafted and call is not None:
-            from settled.api.drafting import confirming  # noqa: PLC0415 - each needs the other
-
-            return confirming(guard, tool, call, own)
-        if by_items:
-            return by_item(guard, tool, part, call, own, lambda: function(**own, **dict.fromkeys(names, current.get())))
-        return function(**own, **dict.fromkeys(names, current.get())) if names else function(**own)
+        return function(**own) if plain else _run(guard, tool, part, call, own)
 
     return run
+
+
+def _run(guard: Guard, tool: Tool[Any, Any], part: PartOf | None, call: Call | None, own: dict[str, Any]) -> Any:
+    """Run a function that takes more than its arguments, or around which more is done."""
+    schema, precheck = tool.schema, tool.checked.options.precheck
+    if schema.transaction_parameters:
+        own = own | dict.fromkeys(schema.transaction_parameters, lent.get())
+    if precheck is not None:
+        demand_leave(precheck, own)
+    if tool.drafted and call is not None:
+        from settled.api.drafting import confirming  # noqa: PLC0415 - each needs the other
+
+        return confirming(guard, tool, call, own)
+
+    def function() -> Any:
+        return tool.function(**own, **dict.fromkeys(schema.call_parameters, current.get()))
+
+    return function() if tool.checked.batch is None else by_item(guard, tool, part, call, own, function)
 
 
 def as_recorded(guard: Guard, tool: Tool[Any, Any], call: Call, given: dict[str, Any]) -> dict[str, Any]:

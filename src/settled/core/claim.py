@@ -84,8 +84,7 @@ class Claim(Struct, frozen=True):
         return reply
 
     def _decided(self, books: Books, mine: Call | None, now: Moment) -> ClaimReply:
-        pinned = books.by_id(self.pinned) if self.pinned else None
-        if pinned is not None:
+        if self.pinned and (pinned := books.by_id(self.pinned)) is not None:
             return self._answer(books, Match(pinned), now)
         found = find(books, self.ask, mine, now)
         reply = self._new(books, now) if found is None else self._answer(books, found, now)

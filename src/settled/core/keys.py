@@ -66,7 +66,7 @@ def fingerprint(
         ValueError: the version is not known here (a record from a later release).
     """
     counted = arguments if identity is None else {name: arguments[name] for name in identity if name in arguments}
-    return f"{version}:{_digest('fingerprint', _form(version)(counted, rules))}"
+    return f"{version}:{_digest(b'fingerprint', _form(version)(counted, rules))}"
 
 
 def content_digest(
@@ -78,7 +78,7 @@ def content_digest(
         NotCanonical: an argument has no canonical form.
         ValueError: the version is not known here.
     """
-    return f"{version}:{_digest('content', _form(version)(arguments, rules))}"
+    return f"{version}:{_digest(b'content', _form(version)(arguments, rules))}"
 
 
 def matches(
@@ -127,14 +127,14 @@ def business_key(tenant: str, tool: str, parts: Sequence[str], scope: str | None
         parts: of ``template_parts``, or the given key.
         scope: narrows the key, to a run for instance.
     """
-    return _named(tool, _digest("business", tenant, tool, scope, len(parts), *parts))
+    return _named(tool, _digest(b"business", tenant, tool, scope, len(parts), *parts))
 
 
 def scoped_key(  # noqa: PLR0917 - the order is the one that the key is defined by
     tenant: str, scope: str, lane: str, tool: str, identity_digest: str, n: int
 ) -> str:
     """The key of the n-th like call (same lane, tool and identity) inside a run or another call."""
-    return _named(tool, _digest("scoped", tenant, scope, lane, tool, identity_digest, n))
+    return _named(tool, _digest(b"scoped", tenant, scope, lane, tool, identity_digest, n))
 
 
 def random_key(draw: bytes, *, tool: str = "call") -> str:
@@ -145,7 +145,7 @@ def random_key(draw: bytes, *, tool: str = "call") -> str:
     """
     if len(draw) < _FEWEST_RANDOM_BYTES:
         raise ValueError(f"a random key needs {_FEWEST_RANDOM_BYTES} bytes, not {len(draw)}")
-    return _named(tool, _digest("random", draw))
+    return _named(tool, _digest(b"random", draw))
 
 
 def format_key(key: str, key_format: str) -> str:
@@ -180,9 +180,9 @@ def _same(name: str, value: object, default: object, rules: Rules | None) -> boo
         return value is default
 
 
-def _digest(purpose: str, *parts: str | bytes | int | None) -> str:
+def _digest(purpose: bytes, *parts: str | bytes | int | None) -> str:
     """SHA-256 over the parts, each with its kind and length. Not the canonical form: keys must outlive its versions."""
-    return sha256(b"settled 1 %b;%b" % (purpose.encode(), b"".join(map(_framed, parts)))).hexdigest()
+    return sha256(b"settled 1 %b;%b" % (purpose, b"".join(map(_framed, parts)))).hexdigest()
 
 
 def _framed(part: str | bytes | int | None) -> bytes:
@@ -202,13 +202,13 @@ def _named(tool: str, digest: str) -> str:
 
 def _short(key: str, length: int) -> str:
     """As much of the tool's name as fits before 128 bits in hex."""
-    digest = _digest("format", key)[:32]
+    digest = _digest(b"format", key)[:32]
     name = _NOT_PLAIN.sub("_", key.partition(":")[0])
     return f"{name[: length - 33]}-{digest}"
 
 
 def _uuid(key: str) -> str:
-    digits = _digest("format", key)
+    digits = _digest(b"format", key)
     variant = "89ab"[int(digits[16], 16) % 4]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
 
@@ -217,7 +217,7 @@ KEY_FORMATS: Mapping[str, Callable[[str], str]] = {
     "text": str,
     "text36": lambda key: _short(key, 36),
     "text64": lambda key: _short(key, 64),
-    "hex32": lambda key: _digest("format", key)[:32],
-    "hex64": lambda key: _digest("format", key),
+    "hex32": lambda key: _digest(b"format", key)[:32],
+    "hex64": lambda key: _digest(b"format", key),
     "uuid": _uuid,
 }

@@ -48,13 +48,14 @@ Found = Match | Conflict | Untold | Barred | Suspect
 
 def find(books: Books, ask: Ask, mine: Call | None, now: Moment) -> Found | None:
     """Return what answers ``ask``; ``None`` if it is a new action. ``mine``: the call that this very ask has made."""
-    if ask.kind is KeyKind.SCOPED:
+    kind = ask.kind
+    if kind is KeyKind.SCOPED:
         entry = ask.entry or Entry()
         return _as_before(books, ask, entry) or _in_scope(books, ask, entry)
-    call = mine if ask.kind is KeyKind.RANDOM else books.by_key(ask.key)  # nobody else draws the same random key
+    call = mine if kind is KeyKind.RANDOM else books.by_key(ask.key)  # nobody else draws the same random key
     if call is not None:
         return Match(call) if same_arguments(call, ask) else Conflict(call)
-    return _outside(books, ask, now) if ask.kind is KeyKind.RANDOM else None
+    return _outside(books, ask, now) if kind is KeyKind.RANDOM else None
 
 
 def same_arguments(call: Call, ask: Ask) -> bool:
@@ -282,7 +283,8 @@ def _outside(books: Books, ask: Ask, now: Moment) -> Match | Barred | Suspect | 
     found = books.unsettled(ask.tenant, ask.scope, ask.tool, identity)
     calls = [c for c in found if c.kind is KeyKind.RANDOM and c.operation_id not in ask.despite]
     same = [c for c in calls if c.fingerprint == ask.fingerprint]
-    doubt = next((c for c in same if _open_for(c, ask, now)), None) or _told_open(books, ask) or owed_to(books, ask)
+    doubt = next((c for c in same if _open_for(c, ask, now)), None) if same else None
+    doubt = doubt or _told_open(books, ask) or owed_to(books, ask)
     if doubt is not None:
         return Match(doubt, like=True)
     return _bar_outside(ask, calls, same) if calls else None
