@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import itertools
 import json
 import logging
@@ -400,7 +401,8 @@ def compared(server: Any, title: str, names: list[str], given: argparse.Namespac
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     try:
         for name in names:
-            url = _database(server, f"bench_{title[3]}_{names.index(name)}", given.records if "settled" in name else 0)
+            large = given.records and name.startswith("settled")  # one for all: it takes minutes, and many gigabytes
+            url = _large(server, given.records) if large else _database(server, f"bench_{title[3]}_{names.index(name)}")
             made.append(Workers(name, url, flying, given.processes))
         for number in range(given.rounds):
             for workers in made if number % 2 == 0 else reversed(made):
@@ -421,45 +423,83 @@ def _walls(taken: list[tuple[float, float]]) -> list[float]:
     return [wall for wall, _ in taken]
 
 
-def _database(server: Any, name: str, records: int) -> str:
-    """Create a database, with a journal of so many finished records in it; return its address."""
-    import psycopg
-
+def _database(server: Any, name: str) -> str:
+    """Create a database; return its address."""
     with server.connect() as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    url = str(server.url()).replace("/postgres?", f"/{name}?")
-    if records:
-        with _guard(url) as guard, psycopg.connect(url, autocommit=True) as connection:
-            guard.tool(effect="write", name="pay")(_pay)(number=-1)
-            _multiply(connection, records)
+    return str(server.url()).replace("/postgres?", f"/{name}?")
+
+
+@functools.cache
+def _large(server: Any, records: int) -> str:
+    """Create a database with a journal of so many finished records in it; return its address."""
+    import psycopg
+
+    url = _database(server, "bench_large")
+    with _guard(url) as guard, psycopg.connect(url, autocommit=True) as connection:
+        guard.tool(effect="write", name="pay")(_pay)(number=-1)
+        connection.execute("SET search_path = settled")
+        connection.execute("SET synchronous_commit = off")
+        connection.execute("SET maintenance_work_mem = '512MB'")
+        for table in ("calls", "log"):
+            _multiply(connection, table, records)
+        _say("analyzing")
+        connection.execute("VACUUM (ANALYZE)")
+        connection.execute("CHECKPOINT")
+        size = connection.execute("SELECT pg_size_pretty(pg_database_size(current_database()))").fetchone()
+        _say(f"{records:,} finished records: {size[0] if size else '?'}")
     return url
 
 
-def _multiply(connection: Any, records: int) -> None:
-    """Put copies of the one finished record into a journal, log rows and all, by the server itself."""
-    connection.execute("SET search_path = settled")
-    connection.execute("SET synchronous_commit = off")
-    for table in ("calls", "log"):
-        names = [
-            name
-            for (name,) in connection.execute(
-                "SELECT column_name::text FROM information_schema.columns WHERE table_schema = 'settled' "
-                "AND table_name = %s AND is_identity = 'NO' ORDER BY ordinal_position",
-                (table,),
-            )
-        ]
-        values = [f"'op_' || md5(i::text) || {name}" if name == "operation_id" else name for name in names]
-        values = [
-            "'pay:' || md5(i::text)" if name == "key" else value for name, value in zip(names, values, strict=True)
-        ]
-        for first in range(0, records, 200_000):
-            last = min(records, first + 200_000) - 1
-            connection.execute(
-                f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(values)} "  # noqa: S608 - the journal's own columns
-                f"FROM (SELECT * FROM {table} ORDER BY 1 LIMIT {1 if table == 'calls' else 2}) AS one, "
-                f"generate_series({first}, {last}) AS i"
-            )
-    connection.execute("ANALYZE")
+def _multiply(connection: Any, table: str, records: int) -> None:
+    """Put copies of the one finished record into a table of its journal, by the server itself; indexes come last."""
+    names = [
+        name
+        for (name,) in connection.execute(
+            "SELECT column_name::text FROM information_schema.columns WHERE table_schema = 'settled' "
+            "AND table_name = %s AND is_identity = 'NO' ORDER BY ordinal_position",
+            (table,),
+        )
+    ]
+    made = {"operation_id": "'op_' || md5(i::text)", "key": "'pay:' || md5(i::text)"}
+    values = ", ".join(made.get(name, name) for name in names)
+    built = _without_indexes(connection, table)
+    rows = 1 if table == "calls" else 2
+    connection.execute(f"CREATE TEMP TABLE one AS SELECT * FROM {table} ORDER BY 1 LIMIT {rows}")  # noqa: S608 - fixed
+    for first in range(0, records, 500_000):
+        last = min(records, first + 500_000) - 1
+        connection.execute(
+            f"INSERT INTO {table} ({', '.join(names)}) SELECT {values} "  # noqa: S608 - the journal's own columns
+            f"FROM generate_series({first}, {last}) AS i, one"
+        )
+        _say(f"{table}: {last + 1:,} of {records:,}")
+    connection.execute("DROP TABLE one")
+    for statement in built:
+        _say(statement)
+        connection.execute(statement)
+
+
+def _without_indexes(connection: Any, table: str) -> list[str]:
+    """Drop a table's indexes, but for its primary key; return what makes them again."""
+    constraints = connection.execute(
+        "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = %s::regclass AND contype = 'u'",
+        (table,),
+    ).fetchall()
+    for name, _ in constraints:
+        connection.execute(f'ALTER TABLE {table} DROP CONSTRAINT "{name}"')
+    indexes = connection.execute(
+        "SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index "
+        "WHERE indrelid = %s::regclass AND NOT indisprimary",
+        (table,),
+    ).fetchall()
+    for name, _ in indexes:
+        connection.execute(f"DROP INDEX {name}")
+    again = [f'ALTER TABLE {table} ADD CONSTRAINT "{name}" {text}' for name, text in constraints]
+    return [*again, *(text for _, text in indexes)]
+
+
+def _say(words: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {words}", file=sys.stderr, flush=True)
 
 
 # ---------------------------------------------------------------------------------------------------------- the command
@@ -485,7 +525,8 @@ def main() -> None:
 
     names = ("asyncpg", "dbos", "langgraph-checkpoint-postgres", "absurd-sdk", "psycopg")
     found = {"machine": kit.machine(), "versions": kit.versions(*names), "groups": {}}
-    with PostgresServer(shared_buffers="256MB", max_connections="1000") as server:
+    large = {"max_wal_size": "4GB"} if given.records else {}
+    with PostgresServer(shared_buffers="256MB", max_connections="1000", **large) as server:
         found["server"] = str(server.connect().info.server_version)
         for title, cases in {"in sequence": SEQUENCE, "in flight": CROWD}.items():
             chosen = [name for name in cases if not given.only or any(word in name for word in given.only)]
