@@ -23,7 +23,6 @@ from settled.core.commands import (
     Report,
     Sleep,
     Spill,
-    Tell,
     Transact,
     Woke,
 )
@@ -51,7 +50,7 @@ from settled.drivers.wires import cut
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
     from typing import Any, TypeVar
 
     from settled.core.answer import Answer
@@ -71,8 +70,9 @@ async def drive(flow: Flow[T], hand: Hand) -> T:
     try:
         command = next(flow)
         while True:
+            waiting = _WAITING.get(type(command))
             try:
-                event = hand.at_once(command) or await hand.perform(command)
+                event = hand.at_once(command) if waiting is None else await waiting(hand, command)
             except JournalError as error:
                 command = flow.throw(error)
             else:
@@ -157,42 +157,26 @@ class Hand(Struct):
         if self.running is not None and self.running.call is not None and self.forks == host.lineage.forks:
             self.floor.cut_off(self.running.call, self.running.no, why)
 
-    def at_once(self, command: Command) -> Event | None:
-        """Perform a command that comes with every attempt and waits for nothing; ``None``: it is another one."""
+    def at_once(self, command: Command) -> Event:
+        """Perform a command that waits for nothing."""
         if type(command) is Admit:
             return self.floor.admit(self.binding)
         if type(command) is Report:
             return self.floor.report(self.binding, command.verdict)
-        return self.floor.perform(command, self.binding) if type(command) is Tell else None
-
-    async def perform(self, command: Command) -> Event:
-        """Perform one command."""
-        if type(command) is Invoke:
-            return await self._invoke(command)
-        if type(command) is Transact:
-            reply = Reply(await self.floor.journal.aperform(command.transition), self.floor.now())
-            self.running = None
-            return reply
-        match command:
-            case Join():
-                return await self._join(command)
-            case Sleep():
-                return await self._sleep(command.seconds)
-            case AwaitCall():
-                return await self._await(command)
-            case Probe():
-                return await self._probe(command)
-            case Refresh():
-                return await self._refresh()
-            case Spill():
-                self.running = None
-                return await apart("settled-spill", self.floor.perform, command, self.binding)
-            case _:
-                return self.floor.perform(command, self.binding)
+        return self.floor.perform(command, self.binding)
 
     def close(self) -> None:
         """Whoever waits for this call may look again."""
         self.floor.presence.leave(self.here)
+
+    async def _transact(self, command: Transact) -> Reply:
+        reply = Reply(await self.floor.journal.aperform(command.transition), self.floor.now())
+        self.running = None
+        return reply
+
+    async def _spill(self, command: Spill) -> Event:
+        self.running = None
+        return await apart("settled-spill", self.floor.perform, command, self.binding)
 
     async def _invoke(self, command: Invoke) -> Ended:
         if self.abandoned:
@@ -327,7 +311,8 @@ class Hand(Struct):
             return joined
         return replace(joined, ended=replace(joined.ended, abandoned=joined.ended.abandoned or self.abandoned))
 
-    async def _sleep(self, seconds: float) -> Woke:
+    async def _sleep(self, command: Sleep) -> Woke:
+        seconds = command.seconds
         if seconds < SHORTEST_SLEEP and not self.abandoned:
             await asyncio.sleep(0)
         elif not self.abandoned:
@@ -335,7 +320,8 @@ class Hand(Struct):
             await first(self.asleep, seconds)
         return Woke(self.floor.now(), abandoned=self.abandoned)
 
-    async def _await(self, command: AwaitCall) -> Woke:
+    async def await_call(self, command: AwaitCall) -> Woke:
+        """Wait until a call may have changed, or for as long as is said."""
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
@@ -348,7 +334,7 @@ class Hand(Struct):
             self.floor.presence.forget(command.operation_id, wake)
         return Woke(self.floor.now(), local=local, abandoned=self.abandoned)
 
-    async def _refresh(self) -> Woke:
+    async def _refresh(self, _: Refresh) -> Woke:
         try:
             if self.binding.refresh is not None:
                 await off_loop(self.binding.refresh)
@@ -365,3 +351,16 @@ class Hand(Struct):
             self.floor.probe_failed(command.call, error)
             said = None
         return probed(said, began, self.binding, self.floor)
+
+
+_WAITING: dict[type, Callable[[Hand, Any], Awaitable[Event]]] = {
+    Invoke: Hand._invoke,  # noqa: SLF001 - its own methods
+    Transact: Hand._transact,  # noqa: SLF001 - as above
+    Join: Hand._join,  # noqa: SLF001 - as above
+    Sleep: Hand._sleep,  # noqa: SLF001 - as above
+    AwaitCall: Hand.await_call,
+    Probe: Hand._probe,  # noqa: SLF001 - as above
+    Refresh: Hand._refresh,  # noqa: SLF001 - as above
+    Spill: Hand._spill,  # noqa: SLF001 - as above
+}
+"""What is waited in, on the loop. All else is done on the floor, at once."""
