@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from settled.core.call import Call, LogRow
 from settled.core.claim import Claim
 from settled.core.entry import Entry
 from settled.core.model import Effect, KeyKind
 from settled.core.progress import Begin, End
 from tests.core.build import BUSY, LOST, REFUSED, SOME, ask, at, journal
+
+if TYPE_CHECKING:
+    from settled.core.call import Call, LogRow
 
 RANDOM = {"kind": KeyKind.RANDOM, "key": "pay:fresh", "operation_id": "op_9"}
 SCOPED = {"kind": KeyKind.SCOPED, "key": "", "operation_id": "op_9", "scope": "run:r"}
