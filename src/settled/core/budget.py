@@ -324,7 +324,8 @@ class Pools:
             ValueError: a cost that is not a finite number above 0, or tokens that are no count.
         """
         _check_tokens("cost", cost)
-        _check_count("tokens", tokens)
+        if tokens != 0:  # as most send none
+            _check_count("tokens", tokens)
         refusal = self._refusal(tool, cost, tokens)
         if refusal is None:
             self._debit(tool, cost, tokens)

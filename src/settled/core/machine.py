@@ -28,7 +28,7 @@ from settled.core.ask import (
     WouldRun,
 )
 from settled.core.claim import Claim
-from settled.core.commands import AwaitCall, CheckOwners, Owners, Spill, Woke, expect
+from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Spill, Transact, Woke, expect
 from settled.core.joint import Jointly
 from settled.core.late import Evidence
 from settled.core.model import Effect
@@ -133,11 +133,14 @@ class Life(Jointly):
     def _claim(self, claim: Claim) -> Flow[ClaimReply]:
         """Claim. If the journal's answer is lost, nothing is sent, and the record will say so."""
         try:
-            return (yield from self.transact(claim))
+            event = yield Transact(claim)
         except JournalError:
             yield from self.report("neutral")
             yield from self.do(Spill(Evidence(claim.ask.operation_id, 1, NEVER_SENT)))
             raise
+        self.at = event.at
+        reply: ClaimReply = expect(event, Reply).value
+        return reply
 
     def _unbegun(self, claim: Claim, reply: ClaimReply, shut: Answer | None) -> Flow[Answer | Claim]:
         """Answer what needs no attempt; or return the claim to try next."""

@@ -90,7 +90,7 @@ def _of_error(ended: Ended, outcome: Raised, policy: Policy, *, attempt: int, do
     if isinstance(error, AttemptTimeout):  # ours: it says nothing that the tool could know better
         return _weighed(Fault(FaultClass.UNKNOWN, Evidence.MAYBE, CUT, _text(error)), ended, outcome, policy, doubtful)
     try:
-        own = _own(error, policy)
+        own = None if policy.classify is None else _own(error, policy)
     except Exception as failed:  # noqa: BLE001 - the tool's own code, after the effect
         return _doubt("look_failed", f"classify raised {type(failed).__name__}")
     if own is not None:

@@ -68,6 +68,9 @@ LEAST_TIME = 0.001
 """Seconds: no attempt starts with less than this left."""
 
 
+_DONE = Stop("")
+
+
 class Series(Wire):
     """Makes the attempts for one asker, up to the policy's number, and answers for them."""
 
@@ -98,7 +101,7 @@ class Series(Wire):
 
     def shut(self) -> Flow[Answer | None]:
         """Ask deadline and breakers; ``None`` if an attempt may be made."""
-        if not self._time_left():
+        if self.limits.deadline is not None and not self._time_left():
             return rejected("deadline")
         event = yield ADMIT
         self.at = event.at
@@ -112,8 +115,15 @@ class Series(Wire):
     def series(self, ask: Ask, call: Call) -> Flow[Answer]:
         """Make attempts until one succeeds, proves final, or may not be repeated."""
         while True:
-            ended, fault = yield from self._attempt(call)
-            step = self._plan(fault, ended, doubtful=call.doubted_before)
+            no, doubtful = len(call.attempts), call.doubted_before
+            if self.late or (self.limits.deadline is not None and not self._time_left()):
+                ended = self._too_late()  # the intent took too long: nothing was sent, and nothing may be
+            else:
+                ended = self._came_to((yield self._invocation(call, no)))
+            fault = read(ended, self.policy, self.clean, attempt=no, doubtful=doubtful)
+            event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
+            self.at = event.at
+            step = self._plan(fault, ended, doubtful=doubtful)
             recorded = yield from self._end(call, ended, fault, step)
             if isinstance(recorded, Answer):
                 return recorded
@@ -126,36 +136,24 @@ class Series(Wire):
 
     def unrecorded(self) -> Flow[Answer]:
         """Make a call that needs no record. Its first attempt asks the breakers as it begins."""
-        if not self._time_left():
+        if self.limits.deadline is not None and not self._time_left():
             return rejected("deadline")
         while True:
             no = self.made + 1
-            event = yield self._invocation(None, no, admit=no == 1)
-            if type(event) is Shut:
-                return _turned_away(event)
-            ended = self._came_to(event)
+            ended = yield self._invocation(None, no, admit=no == 1)
+            if type(ended) is not Ended:
+                return _turned_away(expect(ended, Shut))
+            self.made, outcome = no, ended.outcome
             fault = read(ended, self.policy, self.clean, attempt=no, doubtful=False)
             event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
-            self.at = event.at
             if fault is None:
-                return by_itself(self._value, no)
+                return by_itself(outcome.value if type(outcome) is Returned else None, no)
+            self.at = event.at
             step = self._plan(fault, ended, doubtful=False)
             if isinstance(step, Again):
                 step = (yield from self._pause(step)) or step
             if isinstance(step, Stop):
                 return self._given_up(fault, step)
-
-    def _attempt(self, call: Call) -> Flow[tuple[Ended, Fault | None]]:
-        """Make one attempt, say what its end means, and tell the breakers."""
-        no = len(call.attempts)
-        if self.late or not self._time_left():
-            ended = self._too_late()  # the intent took too long: nothing was sent, and nothing may be
-        else:
-            ended = self._came_to((yield self._invocation(call, no)))
-        fault = read(ended, self.policy, self.clean, attempt=no, doubtful=call.doubted_before)
-        event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
-        self.at = event.at
-        return ended, fault
 
     def _invocation(self, call: Call | None, no: int, *, admit: bool = False) -> Invoke:
         deadline = self.limits.deadline
@@ -164,13 +162,9 @@ class Series(Wire):
 
     def _came_to(self, event: Event) -> Ended:
         ended = event if type(event) is Ended else expect(event, Ended)
-        self.at, self.made = ended.at, self.made + 1
-        self._gave(ended)
-        return ended
-
-    def _gave(self, ended: Ended) -> None:
-        outcome = ended.outcome
+        self.at, self.made, outcome = ended.at, self.made + 1, ended.outcome
         self.returned = outcome if type(outcome) is Returned else None
+        return ended
 
     def _too_late(self) -> Ended:
         self.made += 1
@@ -190,7 +184,7 @@ class Series(Wire):
 
     def _plan(self, fault: Fault | None, ended: Ended, *, doubtful: bool) -> Again | Stop:
         if fault is None:
-            return Stop("")
+            return _DONE
         if ended.abandoned or self.abandoned:
             return Stop("cancelled")
         doubtful = doubtful or fault.evidence in (Proof.MAYBE, Proof.DONE)
@@ -346,7 +340,7 @@ class Series(Wire):
 
     def _success(self, call: Call) -> Answer:
         answer, fresh = from_record(call), self.returned is not None
-        return replace(answer, fault=None, value=self._value, fresh=fresh)
+        return replace(answer, fault=None, value=self.value, fresh=fresh)
 
     def _unwritten(self, call: Call, fault: Fault | None) -> Answer:
         """The journal failed after the effect: the result goes to the asker, marked as not recorded."""
@@ -356,7 +350,7 @@ class Series(Wire):
         known = proved or self.policy.terms.effect is Effect.READ
         status: Status = "succeeded" if fault is None else ("not_done" if known else "unknown")
         answer = Answer(status, "journal_failed", call, fault=fault, recorded=False, attempts=self.made)
-        return replace(answer, value=self._value, fresh=True) if fault is None else answer
+        return replace(answer, value=self.value, fresh=True) if fault is None else answer
 
     def _given_up(self, fault: Fault, step: Stop) -> Answer:
         final = fault.kind in (FaultClass.PERMANENT, FaultClass.INVALID)
@@ -365,7 +359,8 @@ class Series(Wire):
         return Answer(STATUS_OF[state], reason, fault=fault, retry_after=step.park, recorded=False, attempts=self.made)
 
     @property
-    def _value(self) -> object:
+    def value(self) -> object:
+        """What the last attempt gave."""
         return None if self.returned is None else self.returned.value
 
 

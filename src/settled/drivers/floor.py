@@ -219,14 +219,17 @@ class Floor:
 
     def spend(self, binding: Binding, repeat: Repeat) -> str:
         """Take what a repeat costs; return the pool that does not grant it, or nothing."""
-        share, cost = binding.share, repeat.cost
-        if cost <= 0 and share is None:
-            return ""
+        share, cost, pools = binding.share, repeat.cost, binding.pools
+        if share is None:
+            if cost <= 0:
+                return ""
+            with self._lock:
+                return pools.try_spend(binding.tool, cost) or ""
         with self._lock:
-            if share is not None and not share.grants(repeat.elsewhere):
+            if not share.grants(repeat.elsewhere):
                 return "token_window"
-            refused = binding.pools.try_spend(binding.tool, cost) if cost > 0 else None
-            if share is not None and refused is None:
+            refused = pools.try_spend(binding.tool, cost) if cost > 0 else None
+            if refused is None:
                 share.spend()
             return refused or ""
 

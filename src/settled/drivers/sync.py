@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 
+from settled import host
 from settled.core.commands import (
     Admit,
     Admitted,
@@ -58,11 +58,10 @@ def drive(flow: Flow[T], hand: Hand) -> T:
         command, send, how = next(flow), flow.send, hand.how
         while True:
             try:
-                event = how[type(command)](hand, command)  # as hand.perform does, which costs every command a call
-            except JournalError as error:
+                while True:
+                    command = send(how[type(command)](hand, command))  # as hand.perform does, less a call
+            except JournalError as error:  # the flow's own comes back from it: it has ended
                 command = flow.throw(error)
-            else:
-                command = send(event)
     except StopIteration as stop:
         if hand.interruption is not None:
             raise hand.interruption from None
@@ -98,13 +97,14 @@ class Hand(Struct):
     here: str = ""
     """The call that is at work here, once it is on record."""
     interruption: BaseException | None = None
-    pid: int = 0
+    forks: int = 0
+    """Of this process when the call was put on record: in a child that was forked since it is the parent's."""
     running: Invoke | None = None
     """The attempt whose end is not on record yet."""
 
     def cut_off(self) -> None:
         """Put an attempt whose end will not be recorded otherwise on record as one in doubt."""
-        if self.running is not None and self.running.call is not None and self.pid == os.getpid():
+        if self.running is not None and self.running.call is not None and self.forks == host.lineage.forks:
             self.floor.cut_off(self.running.call, self.running.no, "driver_failed")
 
     def perform(self, command: Command) -> Event:
@@ -158,16 +158,16 @@ class Hand(Struct):
 
     def _held(self, command: Invoke, call: Call) -> Ended:
         """Run a recorded attempt, keeping its lease alive."""
-        operation_id = call.operation_id
+        operation_id, floor = call.operation_id, self.floor
         if not self.here:
-            self.here, self.pid = operation_id, os.getpid()
-            self.floor.presence.enter(operation_id)
+            self.here, self.forks = operation_id, host.lineage.forks
+            floor.presence.enter(operation_id)
         self.running = command
-        self.floor.keeper.hold(operation_id, call.epoch, command.timeout)
+        floor.keeper.hold(operation_id, call.epoch, command.timeout)
         try:
-            return run_here(command, self.binding, self.floor) if command.timeout is None else self._leavable(command)
+            return run_here(command, self.binding, floor) if command.timeout is None else self._leavable(command)
         finally:
-            self.floor.keeper.let_go(operation_id)
+            floor.keeper.let_go(operation_id)
 
     def _leavable(self, command: Invoke) -> Ended:
         """Run the attempt in a thread that the caller can leave."""

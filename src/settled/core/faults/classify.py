@@ -64,7 +64,7 @@ def classify(error: BaseException, *, attempt: int = 1, doubtful: bool = False, 
     """
     within = chain.within(error)
     repeated = repeats.hidden(within[0])
-    walk = _Walk(Situation(attempt, doubtful or repeated, now), {})
+    walk = _Walk(Situation(attempt, doubtful or repeated, now), {}, error if len(within[0]) == 1 else None)
     fault = walk.read(error).fault
     past, complete = walk.past(within)
     if past and fault is UNRECOGNISED and isinstance(error, Exception):
@@ -79,6 +79,8 @@ class _Walk(Struct):
 
     situation: Situation
     seen: dict[int, Reading]
+    alone: BaseException | None
+    """An error that was seen to hold no other."""
 
     def read(self, error: BaseException, depth: int = 0) -> Reading:
         """Read an error and its causes."""
@@ -92,14 +94,14 @@ class _Walk(Struct):
         return reading
 
     def _read(self, error: BaseException, depth: int) -> Reading:
-        members = chain.members(error)
+        members = () if error is self.alone else chain.members(error)
         if members:
             return _of_members([self.read(member, depth + 1) for member in members])
         rule = rule_of(type(error))
         said = None if rule is None else rule.read(error, self.situation)
         if said is not None and rule is not None and not rule.wraps:
             return Reading(said, Known.WELL)
-        causes = chain.causes(error, recognised=rule is not None)
+        causes = () if error is self.alone else chain.causes(error, recognised=rule is not None)
         best = _best([self.read(cause, depth + 1) for cause in causes]) if causes else _NOTHING
         if best.known or rule is None:
             return best

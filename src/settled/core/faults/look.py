@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from types import FrameType
 
 LONGEST_TEXT = 1000
 _MOST_DIGITS = 9
@@ -71,6 +72,19 @@ def _pair(pair: object) -> tuple[str, str]:
     if isinstance(value, list | tuple) and value:
         value = value[0]
     return text(name).strip().lower(), text(value).strip()
+
+
+def frames(error: BaseException) -> Iterator[FrameType]:
+    """Give the frames that an error came through, the outermost first."""
+    at = error.__traceback__
+    while at is not None:
+        yield at.tb_frame
+        at = at.tb_next
+
+
+def came_through(errors: Iterable[BaseException], function: str) -> bool:
+    """Tell whether one of these errors came through a function of this name."""
+    return any(frame.f_code.co_name == function for error in errors for frame in frames(error))
 
 
 def describe(error: BaseException) -> str:
