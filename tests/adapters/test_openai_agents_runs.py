@@ -8,6 +8,7 @@ import pytest
 from agents import (
     Agent,
     RunConfig,
+    RunContextWrapper,
     Runner,
     RunState,
     SQLiteSession,
@@ -300,3 +301,12 @@ async def test_an_mcp_server_that_dies_in_a_call_leaves_it_unknown(say, guard, b
                 assert "onnection" in str(error)  # noqa: PT017 - with one the run may also end well
         assert [call.state for call in waiting(made.journal)] == ["unknown"]
     assert book.lines == ["ann"]
+
+
+async def test_two_runs_that_share_the_sdk_s_context_are_turns_each(guard, book):
+    """The SDK takes its own wrapper for a context, and keeps in it what it knows of calls."""
+    made, shared = guard(), RunContextWrapper(None)
+    for at, text in enumerate(["mail ann", "now another"]):
+        one = agent(made, Script([[mail("ann", f"c{at}")], "done"]), [book.mailer()])
+        await Runner.run(one, text, context=shared, run_config=GROUP)
+        assert book.lines == ["ann"] * (at + 1)

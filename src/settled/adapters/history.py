@@ -30,7 +30,7 @@ class History:
         self.texts: list[str] = []
         self.turn, self.turn_was = turn_of(()), ""
         """Of what is worked on, and its name before the history was shortened."""
-        self.mark: object = ""
+        self.mark = ""
         """Of the user's message: the same as long as it is that one."""
         self.place = 0
         """Of what comes next in its turn."""
@@ -123,16 +123,13 @@ class Histories:
         with self._lock:
             return self._read_to(run, messages).asked(run, call_id, tool, arguments)
 
-    def turn(self, run: str, messages: Sequence[Any], mark: object) -> tuple[str, str, AbstractSet[str]]:
-        """Return what the turn is named by, what it was, and all that was answered; for histories without calls.
-
-        ``mark``: equal to the last one's as long as the framework works on one message of the user.
-        """
+    def turn(self, run: str, messages: Sequence[Any]) -> tuple[str, str, AbstractSet[str]]:
+        """Return what the turn is named by, what it was, and all that was answered; for histories without calls."""
         with self._lock:
-            known = self._read_to(run, messages, mark)
+            known = self._read_to(run, messages)
             return known.turn, known.turn_was, known.seen
 
-    def _read_to(self, run: str, messages: Sequence[Any], mark: object = None) -> History:
+    def _read_to(self, run: str, messages: Sequence[Any]) -> History:
         before, count = self._known.get(run), len(messages)
         if before is None or not 0 < before.count <= count or messages[before.count - 1] is not before.last:
             known = self._afresh(run)
@@ -144,8 +141,6 @@ class Histories:
             for message in new:
                 read(known, message)
             known.last = message
-        if mark is not None:
-            known.mark = mark
         if known is not before and before is not None:
             known.follows(before)
         return known

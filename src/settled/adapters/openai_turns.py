@@ -20,7 +20,6 @@ from settled.api.conversation import Asked, step_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from collections.abc import Set as AbstractSet
 
 _within: ContextVar[str] = ContextVar("settled_agent_within", default="")
 """The run of the agent that works as a tool here."""
@@ -29,12 +28,18 @@ _flat = getattr(nested, "_flatten_nested_history_messages", list)
 
 
 class _Run(Struct, eq=False):
-    """One run of the SDK: as long as it lasts, it works on one message of the user."""
+    """What is known of one run of the SDK, as long as it works on the same input."""
 
     invocations: Any
     """Its own object: call id -> what the SDK knows of that call."""
+    given: tuple[str, int, Any] = ("", 0, None)
+    """The run's id, and the input: how many items, and the last."""
+    turn: str = ""
+    turn_was: str = ""
     asked: set[str] = field(default_factory=set)
-    """Calls that were asked for here; those of one message are made side by side."""
+    """Ids of calls that were asked for here; those of one message are made side by side."""
+    seen: set[str] = field(default_factory=set)
+    """Steps: of these, and of what was answered before."""
 
 
 class Turns:
@@ -49,28 +54,27 @@ class Turns:
 
         A call that was cut off is on the state's list too; the model did not see its answer, and may want it anew.
         """
-        work = self._run(context)
-        run, turn, was, answered = self._turn(context, work)
-        own, prefix = context.tool_call_id, was or turn
-        completed = {name for name, each in work.invocations.items() if each.completed}
-        seen = {step_of(_name(prefix, each), 0) for each in (answered | completed | work.asked) - {own}}
+        work, own = self._run(context), context.tool_call_id
+        name = f"{work.turn_was or work.turn}:{own}"
+        step, seen = step_of(name, 0), set(work.seen)
+        seen.discard(step)
         work.asked.add(own)
-        return Asked(run, turn, _name(prefix, own), [step_of(_name(prefix, own), 0)], seen=seen, turn_was=was)
+        work.seen.add(step)
+        return Asked(work.given[0], work.turn, name, [step], seen=seen, turn_was=work.turn_was)
 
     @contextlib.contextmanager
     def within(self, context: Any, raw: str) -> Iterator[None]:
         """Let an agent that is a tool work in a run of its own, the same when its asker is asked anew."""
         work = self._run(context)
-        run, turn, was, _ = self._turn(context, work)
+        run, invocations = work.given[0], work.invocations
         if not run:
             yield
             return
-        invocations = work.invocations
         own = invocations.get(context.tool_call_id)
         alike = [name for name, each in invocations.items() if own and each.fingerprint == own.fingerprint]
         place = alike.index(context.tool_call_id) if own else 0
         what = sha256(f"{context.tool_name}\x1f{raw}".encode(errors="surrogatepass")).hexdigest()[:16]
-        token = _within.set(f"{run}|{was or turn}|{what}|{place}")
+        token = _within.set(f"{run}|{work.turn_was or work.turn}|{what}|{place}")
         try:
             yield
         finally:
@@ -78,22 +82,25 @@ class Turns:
 
     def _run(self, context: Any) -> _Run:
         invocations = context._tool_invocations  # noqa: SLF001 - nothing else is the same for all calls of a run
+        run = _within.get() or (context.run_config.group_id if context.run_config else None) or ""
+        given = (run, len(context.turn_input), context.turn_input[-1] if context.turn_input else None)
         with self._lock:
-            found = self._runs.get(id(invocations))
-            if found is None or found.invocations is not invocations:
-                found = self._runs[id(invocations)] = _Run(invocations)
+            work = self._runs.get(id(invocations))
+            if work is None or work.invocations is not invocations:
+                work = self._runs[id(invocations)] = _Run(invocations)
                 if len(self._runs) > MOST_HISTORIES:
                     self._runs.popitem(last=False)
-            return found
+            if work.given != given:
+                work.given = given
+                self._read(context, work)
+            return work
 
-    def _turn(self, context: Any, work: _Run) -> tuple[str, str, str, AbstractSet[str]]:
-        run = _within.get() or (context.run_config.group_id if context.run_config else None) or ""
+    def _read(self, context: Any, work: _Run) -> None:
         items = _flat([item for item in context.turn_input if isinstance(item, dict)])
-        return run, *self._histories.turn(run, items, work)
-
-
-def _name(turn: str, call_id: str) -> str:
-    return f"{turn}:{call_id}"
+        work.turn, work.turn_was, answered = self._histories.turn(work.given[0], items)
+        completed = {name for name, each in work.invocations.items() if each.completed}
+        prefix = work.turn_was or work.turn
+        work.seen = {step_of(f"{prefix}:{each}", 0) for each in answered | completed | work.asked}
 
 
 def _tell(history: History, item: dict[str, Any]) -> None:
