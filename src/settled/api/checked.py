@@ -53,6 +53,9 @@ class Checked:
         recorded = options.record or options.key is not None or options.approve or self.batch or person
         self.may_stay_unrecorded = self.effect is Effect.READ and not recorded
         """Its calls need no record where nothing about the single call asks for one."""
+        more = schema.call_parameters or schema.transaction_parameters or options.precheck or options.draft
+        self.plain = not more and self.batch is None
+        """An attempt calls the function with its arguments, and nothing more is done around it."""
         self.is_model = False
         """Its calls are never put on record: what a model was asked is large, and its answer is no effect."""
 

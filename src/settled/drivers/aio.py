@@ -5,25 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 
 from settled import host
 from settled.core.commands import (
     Admit,
+    Admitted,
     AwaitCall,
     Ended,
     Invoke,
     Join,
     Joined,
     Probe,
-    Refresh,
+    Refused,
+    Repeat,
     Reply,
     Report,
+    Shut,
     Sleep,
     Spill,
-    Tell,
     Transact,
     Woke,
 )
@@ -51,8 +53,8 @@ from settled.drivers.wires import cut
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import Any, TypeVar
+    from collections.abc import Callable, Coroutine
+    from typing import TypeVar
 
     from settled.core.answer import Answer
     from settled.core.commands import Command, Event, Flow
@@ -69,14 +71,14 @@ CANCEL_GRACE = 0.5
 async def drive(flow: Flow[T], hand: Hand) -> T:
     """Run a flow to its end. Raises what the flow raises."""
     try:
-        command = next(flow)
+        command, send, waiting = next(flow), flow.send, hand.waiting
         while True:
             try:
-                event = hand.at_once(command) or await hand.perform(command)
-            except JournalError as error:
+                while True:  # as hand.perform does, less a coroutine
+                    wait = waiting.get(type(command))
+                    command = send(hand.at_once(command) if wait is None else await wait(hand, command))
+            except JournalError as error:  # the flow's own comes back from it: it has ended
                 command = flow.throw(error)
-            else:
-                command = flow.send(event)
     except StopIteration as stop:
         if hand.interruption is not None:
             raise hand.interruption from None
@@ -158,46 +160,48 @@ class Hand(Struct):
         if self.running is not None and self.running.call is not None and self.forks == host.lineage.forks:
             self.floor.cut_off(self.running.call, self.running.no, why)
 
-    def at_once(self, command: Command) -> Event | None:
-        """Perform a command that comes with every attempt and waits for nothing; ``None``: it is another one."""
+    def at_once(self, command: Command) -> Event:
+        """Perform a command that waits for nothing."""
         if type(command) is Admit:
-            return self.floor.admit(self.binding)
+            return self.floor.admit(self.binding) or Admitted(self.floor.now())
         if type(command) is Report:
             return self.floor.report(self.binding, command.verdict)
-        return self.floor.perform(command, self.binding) if type(command) is Tell else None
+        return self.floor.perform(command, self.binding)
 
     async def perform(self, command: Command) -> Event:
         """Perform one command."""
-        if type(command) is Invoke:
-            return await self._invoke(command)
-        if type(command) is Transact:
-            reply = Reply(await self.floor.journal.aperform(command.transition), self.floor.now())
-            self.running = None
-            return reply
-        match command:
-            case Join():
-                return await self._join(command)
-            case Sleep():
-                return await self._sleep(command.seconds)
-            case AwaitCall():
-                return await self._await(command)
-            case Probe():
-                return await self._probe(command)
-            case Refresh():
-                return await self._refresh()
-            case Spill():
-                self.running = None
-                return await apart("settled-spill", self.floor.perform, command, self.binding)
-            case _:
-                return self.floor.perform(command, self.binding)
+        wait = self.waiting.get(type(command))
+        return self.at_once(command) if wait is None else await wait(self, command)
 
     def close(self) -> None:
         """Whoever waits for this call may look again."""
         self.floor.presence.leave(self.here)
 
-    async def _invoke(self, command: Invoke) -> Ended:
+    async def _transact(self, command: Transact) -> Reply:
+        reply = Reply(await self.floor.journal.aperform(command.transition), self.floor.now())
+        self.running = None
+        return reply
+
+    async def _spill(self, command: Spill) -> Event:
+        self.running = None
+        return await apart("settled-spill", self.floor.perform, command, self.binding)
+
+    async def _repeat(self, command: Repeat) -> Admitted | Shut | Refused | Woke:
+        refused = self.floor.spend(self.binding, command)
+        if refused:
+            return Refused(refused, self.floor.now())
+        woke = await self._sleep(command)
+        if woke.abandoned:
+            return woke
+        if command.refresh:
+            await self._refresh()
+        return self.floor.admit(self.binding) or Admitted(self.floor.now())
+
+    async def _invoke(self, command: Invoke) -> Ended | Shut:
         if self.abandoned:
             return not_begun(asyncio.CancelledError(), self.floor)
+        if command.admit and (shut := self.floor.admit(self.binding)):
+            return shut
         if command.first:
             self.floor.begin(self.binding)
         if command.call is None:
@@ -250,9 +254,9 @@ class Hand(Struct):
 
     async def _tasked(self, command: Invoke) -> Ended:
         """Run a recorded async attempt in a task of its own, which its caller can leave."""
-        inside = contextvars.copy_context()
+        inside, run = contextvars.copy_context(), self.binding.run
         inside.run(current.set, current_call(command, self.binding))
-        attempt = awaited(lambda: self.binding.run(command.call))
+        attempt = awaited(lambda: run(command.call))  # which does not hold this hand, that holds its task
         loop = asyncio.get_running_loop()
         self.attempt = task = loop.create_task(attempt, context=inside)
         self.floor.under_way.add(task)
@@ -328,7 +332,8 @@ class Hand(Struct):
             return joined
         return replace(joined, ended=replace(joined.ended, abandoned=joined.ended.abandoned or self.abandoned))
 
-    async def _sleep(self, seconds: float) -> Woke:
+    async def _sleep(self, command: Sleep | Repeat) -> Woke:
+        seconds = command.seconds
         if seconds < SHORTEST_SLEEP and not self.abandoned:
             await asyncio.sleep(0)
         elif not self.abandoned:
@@ -349,13 +354,12 @@ class Hand(Struct):
             self.floor.presence.forget(command.operation_id, wake)
         return Woke(self.floor.now(), local=local, abandoned=self.abandoned)
 
-    async def _refresh(self) -> Woke:
+    async def _refresh(self) -> None:
         try:
             if self.binding.refresh is not None:
                 await off_loop(self.binding.refresh)
         except Exception as error:  # noqa: BLE001 - the next attempt shows what it is worth
             self.floor.tell("refresh_failed", None, tool=self.binding.tool, error=type(error).__name__)
-        return Woke(self.floor.now())
 
     async def _probe(self, command: Probe) -> Event:
         began, probe = self.floor.journal.now(), self.binding.probe
@@ -366,3 +370,15 @@ class Hand(Struct):
             self.floor.probe_failed(command.call, error)
             said = None
         return probed(said, began, self.binding, self.floor)
+
+    waiting: ClassVar[dict[type, Callable[[Hand, Any], Coroutine[Any, Any, Event]]]] = {
+        Transact: _transact,
+        Invoke: _invoke,
+        Repeat: _repeat,
+        Join: _join,
+        Sleep: _sleep,
+        AwaitCall: _await,
+        Probe: _probe,
+        Spill: _spill,
+    }
+    """How each command is performed that waits for something."""

@@ -13,6 +13,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from msgspec import Struct
+
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
@@ -28,20 +30,17 @@ MOST_TOGETHER: Final = 256
 """Transitions in one commit at most, so that none waits for many others' work."""
 
 
-class Member:
+class Member(Struct, eq=False):
     """One transition on its way, and whoever waits for it."""
 
-    __slots__ = ("done", "error", "future", "handed_on", "leads", "reply", "transition", "wake")
-
-    def __init__(self, transition: Transition[Any], future: asyncio.Future[Any] | None = None) -> None:
-        self.transition = transition
-        self.future = future
-        self.reply: Any = None
-        self.error: BaseException | None = None
-        self.done = False
-        self.leads = False
-        self.handed_on = False
-        self.wake: threading.Lock | None = None
+    transition: Transition[Any]
+    future: asyncio.Future[Any] | None = None
+    reply: Any = None
+    error: BaseException | None = None
+    done: bool = False
+    leads: bool = False
+    handed_on: bool = False
+    wake: threading.Lock | None = None
 
     def fail(self, error: BaseException) -> None:
         """Let it end with an error instead of a reply."""
@@ -175,7 +174,12 @@ class GroupCommit:
 
     def _serve(self) -> None:
         with self._mutex:
-            batch = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_TOGETHER))]
+            queue = self._queue
+            if len(queue) > MOST_TOGETHER:
+                batch = [queue.popleft() for _ in range(MOST_TOGETHER)]
+            else:
+                batch = list(queue)
+                queue.clear()
         self._leader = threading.get_ident()
         try:
             self._run(batch)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.notes import PAUSED
 from settled.core.runs import scope_of_run
@@ -21,7 +22,16 @@ from settled.journals.books import (
     read_call,
 )
 from settled.journals.postgres.locks import channel_of, number_of, waiting_for
-from settled.journals.postgres.statements import INSERT, LOCK_NOTES, PREFETCH, PROLONG, TRY_LOCK, UPDATE
+from settled.journals.postgres.parameters import Texts
+from settled.journals.postgres.statements import (
+    INSERT,
+    LOCK_NOTES,
+    PREFETCH,
+    PROLONG,
+    TRY_LOCK,
+    UPDATE,
+    UPDATE_AND_TELL,
+)
 from settled.journals.postgres.trouble import Conflict
 from settled.journals.rows import changing, fixed
 from settled.journals.runs import RUN
@@ -35,6 +45,8 @@ if TYPE_CHECKING:
     from settled.journals.postgres.line import Answer, Line
     from settled.journals.postgres.locks import Hints
 
+_UNKNOWN: Final = object()
+
 
 class PostgresBooks(TableBooks):
     """The look-ups and changes of one transaction.
@@ -47,6 +59,8 @@ class PostgresBooks(TableBooks):
         self.line = line
         self.changed = False
         """Whether a member that is kept has written."""
+        self.written: dict[str, Call | None] = {}
+        """How the calls stand that it has changed."""
         self.log_row: Answer | None = None
         """Will hold the number of the last log row that was written."""
         self._journal_id, self._channel = journal_id, channel_of(journal_id)
@@ -57,9 +71,10 @@ class PostgresBooks(TableBooks):
         self._steps: dict[tuple[str, str], str | None] = {}
         self._notes: dict[tuple[str, str], str | None] = {}
         self._fetching: tuple[Answer, Sequence[str], Sequence[str]] | None = None
-        self._foreseen: dict[tuple[str, tuple[Any, ...]], Answer] = {}
+        self._foreseen: dict[tuple[str, tuple[Any, ...]], Any] = {}
         """Look-ups that were sent ahead, and that nothing written since has changed."""
-        self._held_back: list[tuple[str, Sequence[Any]]] = []
+        self.statements: list[tuple[str, Sequence[Any]]] = []
+        """What was written and is held back."""
         self._in_savepoint = False
         self._take_back: list[Callable[[], object]] = []
 
@@ -75,7 +90,7 @@ class PostgresBooks(TableBooks):
 
     def undo(self) -> None:
         """End a member that raised: take its writes back."""
-        self._held_back.clear()
+        self.statements.clear()
         if self._in_savepoint:
             self.line.send("ROLLBACK TO SAVEPOINT member")
             self.line.send("RELEASE SAVEPOINT member")
@@ -84,21 +99,21 @@ class PostgresBooks(TableBooks):
             self._take_back.pop()()
 
     def _send(self) -> None:
-        for statement, values in self._held_back:
+        for statement, values in self.statements:
             cursor = self.line.send(statement, values)
-            if statement in (INSERT, UPDATE):
+            if statement in (INSERT, UPDATE, UPDATE_AND_TELL):
                 self.log_row = cursor
             self.changed = True
-        self._held_back.clear()
+        self.statements.clear()
 
     # --- executing ---
 
     def look(self, statement: str, *values: Any) -> Answer:
         """Execute a statement that only reads, behind all that was written."""
-        foreseen = self._foreseen.pop((statement, values), None)
+        foreseen: Answer | None = self._foreseen.pop((statement, values), None)
         if foreseen is not None:
             return foreseen
-        if self._held_back:
+        if self.statements:
             if not self._in_savepoint:
                 self.line.send("SAVEPOINT member")
                 self._in_savepoint = True
@@ -107,7 +122,7 @@ class PostgresBooks(TableBooks):
 
     def write(self, statement: str, *values: Any) -> Any:
         """Note a statement that changes the journal; it has no answer."""
-        self._held_back.append((statement, values))
+        self.statements.append((statement, values))
 
     def _hold(self, name: str) -> None:
         """Hold a lock. Raises ``Conflict`` if somebody else does: then it must be waited for from the start."""
@@ -124,7 +139,7 @@ class PostgresBooks(TableBooks):
 
     def prefetch(self, hints: Hints) -> None:
         """Ask for what will be looked up."""
-        ids, keys = list(hints.ids), [*hints.keys, *hints.random_keys]
+        ids, keys = Texts(hints.ids), Texts([*hints.keys, *hints.random_keys])
         if ids or keys:
             self._fetching = self.line.send(PREFETCH, (ids, keys)), ids, keys
         for statement, values in hints.look_ups:
@@ -216,16 +231,25 @@ class PostgresBooks(TableBooks):
         operation_id = call.operation_id
         before = self._calls.get(operation_id)
         if row.no == 1:
-            self.write(INSERT, *fixed(call), *changing(call), *log_values(row)[1:])
+            self._insert(call, row)
         elif before is None or before.log_no != row.no - 1:
             raise ValueError(f"{operation_id} does not stand at log row {row.no - 1}")
         else:
-            fence = (operation_id, before.log_no, before.lease.mono)
-            told = 0 if call.state is State.PROCESSING else waiting_for(self._journal_id, operation_id)
-            tell = (told, told, self._channel, told)
-            self.write(UPDATE, *changing(call), *fence, *log_values(row)[1:], *tell)
+            self._update(before, call, row)
         self._now_stands(operation_id, call, call.key)
         self._changes(call)
+
+    def _insert(self, call: Call, row: LogRow) -> None:
+        self.write(INSERT, *fixed(call), *changing(call), *log_values(row)[1:])
+
+    def _update(self, before: Call, call: Call, row: LogRow) -> None:
+        fence = (call.operation_id, before.log_no, before.lease.mono)
+        values = (*changing(call), *fence, *log_values(row)[1:])
+        if call.state is State.PROCESSING:
+            self.write(UPDATE, *values)
+        else:
+            told = waiting_for(self._journal_id, call.operation_id)
+            self.write(UPDATE_AND_TELL, *values, told, self._channel, told)
 
     def put_key(self, call: Call) -> None:
         """Keep the key that a call has now: the one that it had is free."""
@@ -252,19 +276,14 @@ class PostgresBooks(TableBooks):
         self._now_stands(call.operation_id, None, call.key)
 
     def _now_stands(self, operation_id: str, call: Call | None, key: str) -> None:
-        calls, keys = self._calls, self._keys
-        before = {name: calls[name] for name in (operation_id,) if name in calls}
-        key_before = {name: keys[name] for name in (key,) if name in keys}
+        self._set(self._calls, operation_id, call)
+        self._set(self._keys, key, None if call is None else operation_id)
+        self._set(self.written, operation_id, call)
 
-        def take_back() -> None:
-            calls.pop(operation_id, None)
-            keys.pop(key, None)
-            calls.update(before)
-            keys.update(key_before)
-
-        self._take_back.append(take_back)
-        calls[operation_id] = call
-        keys[key] = None if call is None else operation_id
+    def _set(self, known: dict[Any, Any], name: Any, value: Any) -> None:
+        """Know something from now on, unless the member is undone."""
+        self._take_back.append(partial(_reset, known, name, known.get(name, _UNKNOWN)))
+        known[name] = value
 
     def adrift(self, state: State, tenant: str, tools: Sequence[str] | None, now: Moment, limit: int) -> Sequence[Call]:
         """Return the oldest calls in a state whose lease is over, but for those that another transaction is at."""
@@ -307,8 +326,7 @@ class PostgresBooks(TableBooks):
         if self.by_step(scope, step) is None:
             self._foreseen.pop((BY_STEP, (scope, step)), None)
             super().put_step(scope, step, operation_id)
-            self._steps[scope, step] = operation_id
-            self._take_back.append(lambda: self._steps.update({(scope, step): None}))
+            self._set(self._steps, (scope, step), operation_id)
 
     def run(self, tenant: str, run_id: str) -> RunRecord | None:
         """Return the record of a run."""
@@ -345,3 +363,10 @@ class PostgresBooks(TableBooks):
         """Return the run's state as the turns that began before entry ``before`` left it."""
         self._hold(f"scope {scope_of_run(tenant, run_id)}")
         return super().run_state(tenant, run_id, before)
+
+
+def _reset(known: dict[Any, Any], name: Any, before: Any) -> None:
+    if before is _UNKNOWN:
+        known.pop(name, None)
+    else:
+        known[name] = before

@@ -6,8 +6,13 @@ from typing import Final
 
 from settled.journals.clock import FRESH, UNWATCHED, ServerClock
 
-ASK: Final = "SELECT extract(epoch FROM clock_timestamp())::double precision, wall, steady, boot, mono FROM clock"
+_WALL: Final = "extract(epoch FROM clock_timestamp())::double precision"
+_CLAIMED: Final = f"steady + {_WALL} - wall"
+_READING: Final = f"{_WALL}, wall, steady, boot, mono"
+ASK: Final = f"SELECT {_READING} FROM clock"  # noqa: S608 - made of constants
+SURELY: Final = f"SELECT {_READING}, 1 / ({_CLAIMED} BETWEEN ? AND ?)::integer FROM clock"  # noqa: S608 - as above
+"""The same, if it claims to be within these two; else it fails."""
 SET: Final = "UPDATE clock SET wall = ?, steady = ?, boot = ?, mono = ? WHERE wall = ? AND steady = ?"
 """Only over the record that was read: who comes second has nothing to add."""
 
-__all__ = ["ASK", "FRESH", "SET", "UNWATCHED", "ServerClock"]
+__all__ = ["ASK", "FRESH", "SET", "SURELY", "UNWATCHED", "ServerClock"]

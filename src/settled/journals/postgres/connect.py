@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # A process that stops amid a transaction (SIGSTOP, a debugger) must not hold its locks for ever.
 _TO_BE_LENT: Final = {"idle_in_transaction_session_timeout": "60s"}
 _SETTINGS: Final = {
+    # As ``BEGIN`` says it, where that is left out.
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "off",
     "idle_in_transaction_session_timeout": "10s",
     # Statistics of a young table would lead to plans that do not fit when it has grown.
     "enable_seqscan": "off",

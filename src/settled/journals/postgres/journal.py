@@ -195,6 +195,7 @@ class PostgresJournal(StoredJournal):
         self._pid = os.getpid()
         self._connections.forget(closed=self._closed)
         self._lending.forget()
+        self._transactions.begin_anew()
         self.ear.forget(closed=self._closed)
         self._commit.start_anew(closed=self._closed)
 

@@ -11,22 +11,27 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
-from psycopg.adapt import AdaptersMap, PyFormat, Transformer
+from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus, Format
+from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
 
+from settled.journals.postgres.parameters import shape_of
 from settled.journals.postgres.statements import BEGIN, in_schema
 from settled.journals.postgres.texts import adapt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from psycopg.pq.abc import PGresult
 
     from settled.journals.postgres.connect import Link
+    from settled.journals.postgres.parameters import Shape
 
 HANGS: Final = 30.0
 """Seconds without a byte after which a server counts as gone."""
+_BINARY: Final = Format.BINARY
+_OK: Final = ConnStatus.OK
+_SYNC: Final = ExecStatus.PIPELINE_SYNC
 _FAILED: Final = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
 
 
@@ -78,6 +83,12 @@ class Answer:
         return ((self.result.command_status if self.result else None) or b"").decode()
 
 
+class _Synced(Answer):
+    """The answer to a sync: nothing but that all before it is done, or that what it was to commit failed."""
+
+    __slots__ = ()
+
+
 class _Own:
     """How values travel for the journal, on a connection where a tool's go as ever."""
 
@@ -95,10 +106,13 @@ class Line:
         self._schema, self._hangs = schema, hangs
         self._server = connection.pgconn
         self._server.enter_pipeline_mode()
+        self._readable, self._either = select.poll(), select.poll()
+        self._readable.register(self._server.socket, select.POLLIN)
+        self._either.register(self._server.socket, select.POLLIN | select.POLLOUT)
         self._transformer = Transformer(_Own(connection) if own else connection)
         self._awaited: deque[Answer] = deque()
-        self._names: dict[tuple[str, tuple[int, ...]], bytes] = {}
-        self._unproven: list[tuple[str, tuple[int, ...]]] = []
+        self._names: dict[tuple[str, Shape], bytes] = {}
+        self._unproven: list[tuple[str, Shape]] = []
         """Statements whose preparation may yet fail."""
         self._prepared = 0
 
@@ -106,16 +120,28 @@ class Line:
 
     def send(self, statement: str, values: Sequence[Any] = ()) -> Answer:
         """Send a statement without waiting. Raises ``psycopg.Error`` where there is no connection."""
-        transformer = self._transformer
-        data = transformer.dump_sequence(values, [PyFormat.AUTO] * len(values))
-        types = transformer.types or ()
+        shape = shape_of(values)
+        data = shape.dump(values)
         if self.connection.pooled:  # what was prepared would be in another session
             text = in_schema(statement, self._schema, numbered=True).encode()
-            self._server.send_query_params(text, data, types, transformer.formats, result_format=Format.BINARY)
-            return self._await()
-        name = self._names.get((statement, types)) or self._prepare(statement, types)
-        self._server.send_query_prepared(name, data, transformer.formats, result_format=Format.BINARY)
+            self._server.send_query_params(text, data, shape.types, shape.formats, result_format=_BINARY)
+        else:
+            name = self._names.get((statement, shape)) or self._prepare(statement, shape)
+            self._server.send_query_prepared(name, data, shape.formats, result_format=_BINARY)
         return self._await()
+
+    def at_once(self, statements: Iterable[tuple[str, Sequence[Any]]]) -> list[Answer]:
+        """Execute statements as one transaction, in one trip. Raises the first ``psycopg.Error`` of it.
+
+        What is sent without ``BEGIN`` is one transaction up to the sync, which commits it.
+        """
+        if self.connection.pooled:  # its session may have other defaults
+            self.begin()
+        answers = [self.send(statement, values) for statement, values in statements]
+        if self.connection.pooled:
+            self.send("COMMIT")
+        self.settle()
+        return answers
 
     def begin(self) -> None:
         """Begin a transaction. Raises ``psycopg.Error`` where there is no connection."""
@@ -136,13 +162,13 @@ class Line:
             if not self.connection.closed:
                 self._server.enter_pipeline_mode()
 
-    def _prepare(self, statement: str, types: tuple[int, ...]) -> bytes:
+    def _prepare(self, statement: str, shape: Shape) -> bytes:
         self._prepared += 1
         name = f"settled_{self._prepared}".encode()
-        self._server.send_prepare(name, in_schema(statement, self._schema, numbered=True).encode(), types)
+        self._server.send_prepare(name, in_schema(statement, self._schema, numbered=True).encode(), shape.types)
         self._await()
-        self._names[statement, types] = name
-        self._unproven.append((statement, types))
+        self._names[statement, shape] = name
+        self._unproven.append((statement, shape))
         return name
 
     def _await(self) -> Answer:
@@ -155,54 +181,59 @@ class Line:
     def wait(self, answer: Answer) -> None:
         """Wait for one answer, and so for all that was sent. Raises the first ``psycopg.Error`` of it."""
         if not answer.done:
-            self._sync()
+            self.settle()
 
     def settle(self) -> None:
-        """Wait until everything that was sent is done. Raises the first ``psycopg.Error`` of it."""
-        self._sync()
+        """Wait until everything that was sent is done. Raises the first ``psycopg.Error`` of it.
 
-    def _sync(self) -> None:
-        """Wait for all. Not by a mere flush: only after a sync does the server count the time that we leave it idle."""
-        self._server.pipeline_sync()
-        synced = self._await()
-        self._pump(lambda: synced.done)
+        Not by a mere flush: only after a sync does the server count the time that we leave it idle.
+        """
+        self._receive_until(self._synced())
         self._unproven.clear()
 
-    def _pump(self, done: Callable[[], bool]) -> None:
-        """Send and receive until ``done``."""
-        server = self._server
+    def _synced(self) -> Answer:
+        self._server.pipeline_sync()
+        synced = _Synced(self)
+        self._awaited.append(synced)
+        return synced
+
+    def _receive_until(self, last: Answer) -> None:
+        """Send and receive until ``last`` is there."""
+        server, awaited = self._server, self._awaited
         unsent = server.flush()
-        while not done():
+        while not last.done:
             if server.is_busy():
                 unsent = self._exchange(unsent)
+                continue
+            result = server.get_result()
+            if result is None:
+                self._end_of_one()
+            elif not awaited:
+                raise psycopg.OperationalError("the server answers what it was not asked")
             else:
-                self._receive(server.get_result())
+                awaited[0].result = result
+                if result.status == _SYNC:
+                    awaited.popleft().done = True
+
+    def _end_of_one(self) -> None:
+        """The answer to the statement whose turn it is has come in whole."""
+        answer = self._awaited[0]
+        if answer.result is not None:
+            if type(answer) is not _Synced:  # one that failed to commit is followed by its own end
+                answer.done = True
+                self._awaited.popleft()
+            if answer.result.status in _FAILED:
+                raise error_from_result(answer.result)
+        elif self._server.status != _OK:
+            raise psycopg.OperationalError("the connection is lost")
 
     def _exchange(self, unsent: int) -> int:
         """Wait for the socket; return whether something is still to be sent."""
-        poll = select.poll()
-        poll.register(self._server.socket, select.POLLIN | (select.POLLOUT if unsent else 0))
-        if not poll.poll(self._hangs * 1000):
+        if not (self._either if unsent else self._readable).poll(self._hangs * 1000):
             self.close()
             raise psycopg.OperationalError(f"the server has not answered for {self._hangs:g} s")
         self._server.consume_input()
         return self._server.flush()
-
-    def _receive(self, result: PGresult | None) -> None:
-        if not self._awaited:
-            raise psycopg.OperationalError("the server answers what it was not asked")
-        answer = self._awaited[0]
-        if result is None:
-            answer.done = answer.result is not None
-        else:
-            answer.result = result
-            answer.done = result.status == ExecStatus.PIPELINE_SYNC
-        if answer.done:
-            self._awaited.popleft()
-            if answer.result is not None and answer.result.status in _FAILED:
-                raise error_from_result(answer.result)
-        elif result is None and self._server.status != psycopg.pq.ConnStatus.OK:
-            raise psycopg.OperationalError("the connection is lost")
 
     def rows(self, result: PGresult | None) -> list[Any]:
         """Return the rows of a result."""
@@ -219,19 +250,19 @@ class Line:
             self._names.pop(statement, None)
         try:
             self._drain()
-            self.send("ROLLBACK")
-            self.settle()
+            if self._server.transaction_status != TransactionStatus.IDLE:
+                self.send("ROLLBACK")
+                self.settle()
         except psycopg.Error:
             return False
         return not self.connection.closed
 
     def _drain(self) -> None:
         """Let whatever failed, and all behind it, come in."""
-        self._server.pipeline_sync()
-        synced = self._await()
+        synced = self._synced()
         while not synced.done:
             with suppress(psycopg.Error):
-                self._pump(lambda: synced.done)
+                self._receive_until(synced)
             if self.connection.closed:
                 return
 

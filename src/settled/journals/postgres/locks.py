@@ -8,6 +8,7 @@ and no two processes can wait for each other.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ def waiting_for(journal_id: str, operation_id: str) -> int:
     return number_of(journal_id, f"wait {operation_id}") or 1
 
 
+@lru_cache(maxsize=16)
 def channel_of(journal_id: str) -> str:
     """Return the name under which the waiting are told."""
     return f"settled_{number_of(journal_id, 'ear') & 0xFFFF_FFFF_FFFF_FFFF:016x}"
@@ -98,9 +100,16 @@ def _note_ask(ask: Ask, hints: Hints) -> None:
         _note_run(ask.tenant, lane_id(ask.run_id, ask.lane), hints)
     if ask.scope:
         _note_scope(ask, ask.scope, hints)
-    elif ask.kind is KeyKind.RANDOM and ask.while_unknown not in ("allow", "any") and ask.terms.effect not in HARMLESS:
-        hints.look_ups[UNSETTLED_ALIKE, (ask.tool, ask.scope, ask.tenant, ask.identity)] = None
-        hints.look_ups[OWED, (ask.tenant, ask.tool, ask.fingerprint)] = None
+    elif ask.kind is KeyKind.RANDOM and ask.while_unknown != "any":
+        hints.look_ups.update(dict.fromkeys(looked_for_outside(ask)))
+
+
+def looked_for_outside(ask: Ask) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """Return what a claim with a random key looks for outside of scopes, where only like calls bar it."""
+    if ask.while_unknown == "allow" or ask.terms.effect in HARMLESS:
+        return ()
+    alike = UNSETTLED_ALIKE, (ask.tool, ask.scope, ask.tenant, ask.identity)
+    return alike, (OWED, (ask.tenant, ask.tool, ask.fingerprint))
 
 
 def _note_run(tenant: str, run_id: str, hints: Hints) -> None:

@@ -27,22 +27,23 @@ _PLACES: Final = ", ".join("?" * len(COLUMNS))
 _CHANGES: Final = ", ".join(f"{name} = ?" for name in CHANGING)
 _FENCE: Final = "operation_id = ? AND log_no = ? AND lease_mono = ?"
 
+_CALL: Final = ", ".join(COLUMNS)
+_INSERTED: Final = (
+    f"RETURNING operation_id) INSERT INTO log (operation_id, {_LOG}) "  # noqa: S608 - made of constants
+    f"SELECT one.operation_id, {_NINE} FROM one RETURNING id"
+)
 # The log's id is drawn after the row of ``calls`` is written, and so after the transaction has its number: see seal.py.
-INSERT: Final = (
-    f"WITH one AS (INSERT INTO calls ({', '.join(COLUMNS)}) VALUES ({_PLACES}) RETURNING operation_id) "  # noqa: S608 - made of constants
-    f"INSERT INTO log (operation_id, {_LOG}) SELECT one.operation_id, {_NINE} FROM one RETURNING id"
-)
-# Whoever waits for the call holds this lock with others: where it cannot be had alone, they are told at the commit.
-# NOTIFY for every change would let all commits of the database wait for each other.
-_TELL: Final = (
-    "CASE WHEN ?::bigint = 0 THEN NULL WHEN pg_try_advisory_xact_lock(?::bigint) THEN NULL "
-    "ELSE pg_notify(?, (?::bigint)::text) END"
-)
+INSERT: Final = f"WITH one AS (INSERT INTO calls ({_CALL}) VALUES ({_PLACES}) {_INSERTED}"  # noqa: S608 - made of constants
 # A fence that fails leaves no operation_id, which the log refuses (23502).
 UPDATE: Final = (
     f"WITH one AS (UPDATE calls SET {_CHANGES} WHERE {_FENCE} RETURNING operation_id) "  # noqa: S608 - made of constants
     f"INSERT INTO log (operation_id, {_LOG}) "
-    f"SELECT one.operation_id, {_NINE} FROM (VALUES (1)) AS always (there) LEFT JOIN one ON true RETURNING id, {_TELL}"
+    f"SELECT one.operation_id, {_NINE} FROM (VALUES (1)) AS always (there) LEFT JOIN one ON true RETURNING id"
+)
+# Whoever waits for the call holds this lock with others: where it cannot be had alone, they are told at the commit.
+# NOTIFY for every change would let all commits of the database wait for each other.
+UPDATE_AND_TELL: Final = (
+    f"{UPDATE}, CASE WHEN pg_try_advisory_xact_lock(?::bigint) THEN NULL ELSE pg_notify(?, (?::bigint)::text) END"
 )
 PROLONG: Final = (
     "WITH one AS (UPDATE calls SET lease_wall = ?, lease_boot = ?, lease_mono = ? "  # noqa: S608 - made of constants
@@ -66,3 +67,13 @@ def in_schema(statement: str, schema: str, *, numbered: bool = False) -> str:
         return named.replace("%", "%%").replace("?", "%s")
     first, *rest = named.split("?")
     return first + "".join(f"${number}{piece}" for number, piece in enumerate(rest, 1))
+
+
+@lru_cache(maxsize=64)
+def inserted_unless(*look_ups: str) -> str:
+    """Return what does as ``INSERT`` does, unless one of these finds anything: then it inserts, and returns, nothing.
+
+    The values of the look-ups stand between those of the call and those of its row of the log.
+    """
+    nothing = " AND ".join(f"NOT EXISTS ({look_up})" for look_up in look_ups) or "true"
+    return f"WITH one AS (INSERT INTO calls ({_CALL}) SELECT {_PLACES} WHERE {nothing} {_INSERTED}"

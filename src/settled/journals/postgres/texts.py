@@ -23,10 +23,17 @@ _AWKWARD: Final = re.compile("[\0\x1a\ud800-\udfff]")
 _ESCAPED: Final = re.compile("\x1a([0-9a-f]{4})")
 
 
+def awkward(text: str) -> bool:
+    """Whether any of a text cannot be stored as it is."""
+    if text.isascii():
+        return "\0" in text or ESCAPE in text
+    return _AWKWARD.search(text) is not None
+
+
 def kept(text: str) -> bytes:
     """Return what is stored for a text."""
-    if text.isascii() and "\0" not in text and ESCAPE not in text:
-        return text.encode("ascii")
+    if not awkward(text):
+        return text.encode()
     return _AWKWARD.sub(lambda found: f"{ESCAPE}{ord(found[0]):04x}", text).encode()
 
 

@@ -12,9 +12,11 @@ from settled.core.call import Call
 from settled.errors import JournalError
 from settled.journals.commit import Member
 from settled.journals.postgres.books import PostgresBooks
-from settled.journals.postgres.clock import ASK, SET
+from settled.journals.postgres.clock import ASK, FRESH, SET, SURELY
+from settled.journals.postgres.foresight import ForetoldBooks, Known
 from settled.journals.postgres.lending import run_in
 from settled.journals.postgres.locks import hints_of
+from settled.journals.postgres.parameters import Numbers
 from settled.journals.postgres.statements import BECAME, LOCK, WHICH
 from settled.journals.postgres.trouble import Conflict, again, away, explained, worth_waiting
 from settled.transaction import EndedByTool
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from settled.journals.postgres.line import Answer, Line
     from settled.ports import Joint
 
+LATE: Final = 0.25
+EARLY: Final = 1.0
+"""Seconds that the server's clock may be behind a guess of its time, and ahead of it: what the way there takes."""
 _MOST_TOGETHER: Final = 3
 """Conflicts after which the members of a batch go on one by one."""
 
@@ -43,6 +48,13 @@ class Transactions:
         self._connections = connections
         self._clock = clock
         self._given = given
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Know nothing: at first, and in a forked child."""
+        self._known = Known()
+        self._heard: tuple[Moment, float] | None = None
+        """A reading of the journal's clock, and when it was asked for on this process's own; ``None``: look first."""
 
     def run(self, batch: Sequence[Member]) -> None:
         """Perform a batch; every member gets its reply or its error. Raises only what interrupts the thread."""
@@ -83,7 +95,9 @@ class Transactions:
         line: Line | None = None
         try:
             line = self._connections.line()
-            self._perform(line, group, locks)
+            group[:] = self._foretold(line, group)
+            if group:
+                self._perform(line, group, locks)
         except Conflict as conflict:
             self._roll_back(line)
             return conflict
@@ -140,12 +154,75 @@ class Transactions:
         if became is None or became[0] != "aborted":
             raise EndedByTool
 
+    def _foretold(self, line: Line, group: list[Member]) -> list[Member]:
+        """Perform the members without looking first, where it can be told what they would see.
+
+        Returns:
+            Those who are still to be performed: something was there that had not been foretold.
+        """
+        now = self._about_now()
+        foresight = None if now is None else self._known.foresee(member.transition for member in group)
+        if now is None or foresight is None:
+            return group
+        books = ForetoldBooks(line, self._connections.identity.journal_id, foresight)
+        try:
+            for member in group:
+                books.apply(member, now)
+        except Exception:  # noqa: BLE001 - whatever it is, it shows when it has been looked first
+            return group
+        try:
+            self._commit(line, books, now)
+        except (psycopg.Error, Conflict):
+            self._known.forget(foresight)
+            self._heard = None
+            raise
+        wrong = books.wrong()
+        self._known.learn(books.written)
+        self._known.doubt(wrong)
+        return wrong
+
+    def _commit(self, line: Line, books: ForetoldBooks, now: Moment) -> None:
+        """Write what books hold back, unless the time is not about ``now``."""
+        before = self._clock.mono()
+        if self._given is not None:
+            books.sent(line.at_once(books.statements))
+        else:
+            about = now.mono - LATE, now.mono + EARLY
+            asked, *answers = line.at_once([(SURELY, about), *books.statements])
+            books.sent(answers)
+            self._hear(asked, before)
+        self._see(books)
+
+    def _hear(self, asked: Answer, before: float) -> None:
+        """Read the time of an answer if the last reading has aged."""
+        if self._heard is None or before - self._heard[1] > FRESH / 4:
+            reading = self._clock.read(asked.fetchone()[:-1], before, self._clock.mono())
+            self._heard = None if reading.record is not None else (reading.moment, before)
+
+    def _see(self, books: PostgresBooks) -> None:
+        """Remember how far the journal has come."""
+        if books.log_row is not None:
+            row = books.log_row.kept()
+            identity = self._connections.identity
+            identity.seen = max(identity.seen, int(row[0]) if row else 0)
+
+    def _about_now(self) -> Moment | None:
+        """Return the journal's time as it may be told without asking: never early; ``None``: not heard of late."""
+        if self._given is not None:
+            return self._given()
+        if self._heard is None:
+            return None
+        last, asked = self._heard
+        passed = self._clock.mono() - asked
+        return last.plus(passed) if passed < FRESH else None
+
     def _perform(self, line: Line, group: list[Member], locks: set[int]) -> None:
         line.begin()
         books, now, record = self._opened(line, group, locks)
         for member in group:
             _apply(member, books, now)
         self._end(line, books, record)
+        self._known.learn(books.written, group)
 
     def _opened(
         self, line: Line, group: list[Member], locks: set[int]
@@ -153,7 +230,7 @@ class Transactions:
         hints = hints_of(member.transition for member in group)
         held = hints.locks(self._connections.identity.journal_id) | locks
         if held:
-            line.send(LOCK, (sorted(held),))
+            line.send(LOCK, (Numbers(sorted(held)),))
         before = self._clock.mono()
         asked = line.send(ASK) if self._given is None else None
         books = PostgresBooks(line, self._connections.identity.journal_id, held)
@@ -165,6 +242,7 @@ class Transactions:
         else:
             reading = self._clock.read(asked.fetchone() or (), before, self._clock.mono())
             now, record = reading.moment, reading.record
+            self._heard = now, before
         return books, now, record
 
     def _end(self, line: Line, books: PostgresBooks, record: Sequence[Any] | None) -> None:
@@ -178,10 +256,7 @@ class Transactions:
         line.settle()
         if ended.command != "COMMIT":
             raise Conflict
-        if books.log_row is not None:
-            row = books.log_row.fetchone()
-            identity = self._connections.identity
-            identity.seen = max(identity.seen, int(row[0]) if row else 0)
+        self._see(books)
 
     def _roll_back(self, line: Line | None) -> None:
         if line is not None and (line.connection.closed or not line.roll_back()):

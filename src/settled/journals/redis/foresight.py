@@ -5,8 +5,9 @@ Some transitions need not even that trip: what they will find is known, or may b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from settled.core.claim import Claim
 from settled.core.lanes import lane_id
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from settled.journals.redis.cells import Stored
 
 
-@dataclass(slots=True)
-class Hints:
+class Hints(Struct, eq=False):
     """Names of what will be looked at."""
 
     ids: dict[str, None] = field(default_factory=dict)

@@ -5,10 +5,10 @@ local m = redis.call('HMGET', meta, 'id', 'commits', 'sizes')
 local wrong = trouble(id, seen, m[1], m[2], m[3])
 if wrong then return wrong end
 
-local answers, at = {}, 1
+local answers, at = {}, 0
 for i, count in ipairs(asked) do
-  local words = {ARGV[at + 1], KEYS[tonumber(ARGV[at + 2])]}
-  for j = 3, count do words[j] = ARGV[at + j] end
+  local words = {word(at + 1), KEYS[tonumber(word(at + 2))]}
+  for j = 3, count do words[j] = word(at + j) end
   at = at + count
   answers[i] = redis.call(unpack(words))
 end

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
     from settled.journals.redis.cells import Row, Stored
 
 
-@dataclass(slots=True)
-class Sight:
+class Sight(Struct, eq=False):
     """Calls, rows and ranges of the index as they stand; what is not there is there as nothing."""
 
     calls: dict[str, Stored | None] = field(default_factory=dict)
@@ -30,8 +30,7 @@ class Sight:
         return same
 
 
-@dataclass(slots=True)
-class Pages:
+class Pages(Struct, eq=False):
     """What is written: nothing of it is seen by others before the commit."""
 
     calls: dict[str, Stored | None] = field(default_factory=dict)

@@ -11,10 +11,10 @@ if wrong then return wrong end
 local time = redis.call('TIME')
 local head = table.concat({time[1], time[2], m[6], m[7], m[8], m[9]}, '\n')
 
-local at = 1
+local at = 0
 local function take()
   at = at + 1
-  return ARGV[at]
+  return word(at)
 end
 
 local function fetch(key, names)
@@ -37,7 +37,7 @@ local function stands(n_calls, n_rows, n_ranges)
     local claimed = tonumber(m[7]) + tonumber(time[1]) + tonumber(time[2]) / 1000000 - tonumber(m[6])
     if about - claimed > 0.25 or claimed - about > 1 then return false end
   end
-  at = 1 + ids + fields + prefixes
+  at = ids + fields + prefixes
   for _ = 1, n_calls do
     local name = take()
     local value = redis.call('HGET', calls, name)
@@ -134,7 +134,7 @@ local function show(name)
     asked[#asked + 1] = name
   end
 end
-at = 1
+at = 0
 for _ = 1, ids do show(take()) end
 local named = {}
 for i = 1, fields do named[i] = take() end

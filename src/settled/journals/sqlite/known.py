@@ -133,30 +133,34 @@ class Known:
         """This is how a call stands now."""
         if len(self.calls) >= MOST_CALLS or self.bytes >= MOST_BYTES:
             self.clear()
-        shelf, size = self.shelves.get(call.scope), _bytes(call)
         self._let_go(call)
-        if size > _LARGE:
-            if shelf is not None:
-                self.shelves[call.scope] = None
-            self._forget_outside(call)
-            return
-        self.calls[call.operation_id] = call
-        self.bytes += size
-        if shelf is not None:
-            shelf.put(call)
-            if len(shelf) > LONGEST_SCOPE:
-                self.shelves[call.scope] = None
-        if not call.scope:
-            self._heed_outside(call)
+        size = _bytes(call)
+        if size <= _LARGE:
+            self.calls[call.operation_id] = call
+            self.bytes += size
+        if call.scope:
+            self._heed_in_scope(call, known=size <= _LARGE)
+        else:
+            self._heed_outside(call, known=size <= _LARGE)
 
-    def _heed_outside(self, call: Call) -> None:
-        outside = self.outside.get((call.tenant, call.tool))
-        if outside is None or outside.heed(call):
+    def _heed_in_scope(self, call: Call, *, known: bool) -> None:
+        shelf = self.shelves.get(call.scope)
+        if shelf is None:
+            return
+        if known:
+            shelf.put(call)
+        if not known or len(shelf) > LONGEST_SCOPE:
+            self.shelves[call.scope] = None
+
+    def _heed_outside(self, call: Call, *, known: bool) -> None:
+        place = (call.tenant, call.tool)
+        outside = self.outside.get(place)
+        if outside is None or (known and outside.heed(call)):
             return
         if len(outside) > MOST_OUTSIDE:
-            self.outside[call.tenant, call.tool] = None
+            self.outside[place] = None
         else:
-            del self.outside[call.tenant, call.tool]
+            del self.outside[place]
 
     def drop(self, call: Call) -> None:
         """A call is no longer there."""

@@ -1,0 +1,232 @@
+"""What a batch of transitions will find where that can be told beforehand: then one trip asks, writes and commits.
+
+That a new call is like no other, and that a call at work stands as this process has left it. The rules are applied to
+that at once; and what they took for granted travels with what they write, for the server to see whether it holds: an
+insertion that does nothing if there is anything like it, a fence on what is changed. Nothing else is guessed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+from settled.core.ask import Begun
+from settled.core.claim import Claim
+from settled.core.model import KeyKind
+from settled.core.notes import PAUSED
+from settled.core.progress import Close, End
+from settled.core.states import State
+from settled.journals.books import BY_KEY, NOTE, TableBooks, log_values
+from settled.journals.postgres.books import PostgresBooks
+from settled.journals.postgres.locks import looked_for_outside
+from settled.journals.postgres.statements import inserted_unless
+from settled.journals.rows import changing, fixed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from settled.core.ask import Ask
+    from settled.core.call import Call, LogRow
+    from settled.core.model import Moment
+    from settled.journals.commit import Member
+    from settled.journals.postgres.line import Answer, Line
+
+    LookUp = tuple[str, tuple[Any, ...]]
+    """A statement and its values."""
+
+_MOST_OWN: Final = 10_000
+"""Own calls at work that are remembered as they stand."""
+
+
+class Unforeseen(Exception):  # noqa: N818 - it never leaves the journal: the guess is given up
+    """A rule looks at something, or answers by something, that cannot be told beforehand."""
+
+
+class _Nothing:
+    """What a look-up finds that finds nothing."""
+
+    rowcount = 0
+
+    def fetchone(self) -> None:
+        """Return that there is no row."""
+
+    def fetchall(self) -> list[Any]:
+        """Return no rows."""
+        return []
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+
+_NOTHING: Final = _Nothing()
+
+
+class Foresight:
+    """What some transitions will find."""
+
+    __slots__ = ("calls", "keys", "nothing", "tools")
+
+    def __init__(self) -> None:
+        self.calls: dict[str, Call | None] = {}
+        self.keys: dict[str, str | None] = {}
+        self.tools: set[str] = set()
+        """Of which there are new calls."""
+        self.nothing: set[LookUp] = set()
+        """Look-ups that will find nothing."""
+
+    def add(self, transition: Any, known: Known) -> bool:
+        """Take in what one more will find; return whether that can be told."""
+        kind = type(transition)
+        if kind is End or kind is Close:
+            call = known.own.get(transition.operation_id)
+            self.calls[transition.operation_id] = call
+            return call is not None
+        return kind is Claim and _is_simple(transition) and self._add_ask(transition.ask, known)
+
+    def _add_ask(self, ask: Ask, known: Known) -> bool:
+        if ask.tool in known.doubted:
+            return False
+        nothing: Sequence[LookUp] = looked_for_outside(ask)
+        if ask.kind is KeyKind.RANDOM:
+            self.keys[ask.key] = None  # nobody else can bring it
+        else:
+            nothing = ((BY_KEY, (ask.key,)),)
+        if not self.nothing.isdisjoint(nothing):
+            return False  # two like ones: the second will find the first
+        self.calls[ask.operation_id] = None
+        self.tools.add(ask.tool)
+        self.nothing.update(nothing)
+        self.nothing.add((NOTE, (PAUSED, ask.tool)))
+        return True
+
+
+def _is_simple(claim: Claim) -> bool:
+    """Whether it begins a call outside of any run and other call, of which nothing is known in its process."""
+    ask = claim.ask
+    return (
+        claim.begin
+        and not claim.pinned
+        and claim.charge is None
+        and ask.kind is not KeyKind.SCOPED
+        and not ask.scope
+        and not ask.run_id
+        and ask.entry is None
+        and not ask.told
+        and ask.leave is None
+        and not ask.falls_to
+        and ask.instead is None
+        and ask.while_unknown != "any"
+    )
+
+
+class Known:
+    """What this process knows of the journal."""
+
+    def __init__(self) -> None:
+        self.own: OrderedDict[str, Call] = OrderedDict()
+        """Calls at work that it has put on record itself, as they stand."""
+        self.doubted: set[str] = set()
+        """Tools whose last call was not like no other."""
+
+    def foresee(self, transitions: Iterable[Any]) -> Foresight | None:
+        """Return what these transitions will find; ``None``: not all of it can be told."""
+        foresight = Foresight()
+        for each in transitions:
+            if not foresight.add(getattr(each, "transition", each), self):
+                return None
+        return foresight
+
+    def learn(self, written: Mapping[str, Call | None], members: Iterable[Member] = ()) -> None:
+        """What these members have written was committed."""
+        own = self.own
+        for operation_id, call in written.items():
+            if call is None or call.state is not State.PROCESSING:
+                own.pop(operation_id, None)
+            else:
+                own[operation_id] = call
+        while len(own) > _MOST_OWN:
+            own.popitem(last=False)
+        for member in members:
+            if isinstance(member.reply, Begun):
+                self.doubted.discard(member.reply.call.tool)
+
+    def doubt(self, members: Iterable[Member]) -> None:
+        """Something like these new calls was there already: look first, the next time."""
+        for member in members:
+            claim: Any = getattr(member.transition, "transition", member.transition)
+            self.doubted.add(claim.ask.tool)
+
+    def forget(self, foresight: Foresight) -> None:
+        """This may not have been true: look first, the next time."""
+        self.doubted |= foresight.tools
+        for operation_id in foresight.calls:
+            self.own.pop(operation_id, None)
+
+
+class ForetoldBooks(PostgresBooks):
+    """Books that are not looked up but foretold; what is written is held back until all members have been applied.
+
+    Every verb raises ``Unforeseen`` for what was not foretold.
+    """
+
+    def __init__(self, line: Line, journal_id: str, foresight: Foresight) -> None:
+        super().__init__(line, journal_id, set())
+        self._calls, self._keys = dict(foresight.calls), dict(foresight.keys)
+        self._foreseen = dict.fromkeys(foresight.nothing, _NOTHING)
+        self._assumed: list[LookUp] = []
+        """What the member under way took for granted, and what its insertion is bound to."""
+        self._new = ""
+        """The call that the member under way has inserted."""
+        self._last_put = -1
+        self._insertions: list[tuple[Member, int, str]] = []
+        """Of whom, by which statement, of which call."""
+        self._answers: list[Answer] = []
+
+    def look(self, statement: str, *values: Any) -> Any:
+        """Find nothing, if that was foretold."""
+        look_up = statement, values
+        if look_up not in self._foreseen:
+            raise Unforeseen
+        self._assumed.append(look_up)
+        return _NOTHING
+
+    def note(self, kind: str, name: str) -> str | None:
+        """Return that nothing is noted, if that was foretold: each insertion is bound to it by itself."""
+        return TableBooks.note(self, kind, name)
+
+    def _insert(self, call: Call, row: LogRow) -> None:
+        """Let the insertion do nothing if anything is found by what was looked for."""
+        statement = inserted_unless(*[look_up for look_up, _ in self._assumed])
+        values = [value for _, values in self._assumed for value in values]
+        self._assumed.clear()
+        self._new = call.operation_id
+        self.write(statement, *fixed(call), *changing(call), *values, *log_values(row)[1:])
+
+    def _now_stands(self, operation_id: str, call: Call | None, key: str) -> None:
+        """What a member has written nobody else of its batch may build on: it may not be written."""
+        del key
+        self._calls.pop(operation_id, None)
+        self.written[operation_id] = call
+        self._last_put = len(self.statements) - 1
+
+    def apply(self, member: Member, now: Moment) -> None:
+        """Apply the rule of one member. Raises ``Unforeseen``, or what the rule raises."""
+        before = self._last_put
+        member.reply, member.error = member.transition.apply(self, now), None
+        if self._assumed or self._last_put == before:
+            raise Unforeseen  # nothing would see whether it was right
+        if self._new:
+            self._insertions.append((member, self._last_put, self._new))
+            self._new = ""
+
+    def sent(self, answers: list[Answer]) -> None:
+        """What was written was sent, and these are the answers."""
+        self._answers = answers
+        self.log_row = answers[self._last_put]
+
+    def wrong(self) -> list[Member]:
+        """Return the members whose insertion has found something, after all; nothing of them was written."""
+        found = [each for each in self._insertions if self._answers[each[1]].kept() is None]
+        for _, _, operation_id in found:
+            del self.written[operation_id]
+        return [member for member, _, _ in found]
