@@ -48,10 +48,6 @@ class CurrentCall(Struct, frozen=True, eq=False):
         """HTTP headers that hand the key on: ``{"Idempotency-Key": …}``; empty without a record."""
         return {"Idempotency-Key": self.key} if self.key else {}
 
-    def __repr__(self) -> str:
-        """Without the arguments, which may hold secrets."""
-        return f"Call(key={self.key!r}, attempt={self.attempt}, operation_id={self.operation_id!r})"
-
 
 current: ContextVar[CurrentCall | None] = ContextVar("settled_current_call", default=None)
 """Set around each attempt."""
