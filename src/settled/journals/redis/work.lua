@@ -115,9 +115,25 @@ local function write(n_log, n_put, n_drop, n_set, n_unset, n_leave, n_enter, n_n
   return commit
 end
 
+local function denied() -- the first command that this user may not use; as they stand here they change nothing
+  for _, words in ipairs({
+    {'HGET', rows, ''}, {'ZRANGEBYLEX', index, 'no', 'no'}, {'XADD', log, 'NOMKSTREAM', 'no', 'r', 'p'},
+    {'XTRIM', log, 'MINID', 'no'}, {'HSET', rows, 'a', 'b', 'c'}, {'HDEL', rows, ''}, {'ZREM', index, ''},
+    {'ZADD', index, 'no', ''}
+  }) do
+    local answer = redis.pcall(unpack(words))
+    local said = type(answer) == 'table' and answer.err or ''
+    if string.find(said, 'ACL failure', 1, true) or string.find(said, "can't run this command", 1, true) then
+      return words[1]
+    end
+  end
+end
+
 if number then
   local done = m[10]
   if done and tonumber(string.match(done, '^%d+')) >= number then return 'done\n' .. m[2] .. '\n' .. head end
+  local missing = not done and denied() -- at this client's first commit: nothing of a script is rolled back
+  if missing then return redis.error_reply('NOPERM no permission to run ' .. missing .. ' in a script') end
   if stands(unpack(n, 1, 3)) then return 'written\n' .. write(unpack(n, 4)) .. '\n' .. head end
 end
 
