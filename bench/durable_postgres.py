@@ -333,6 +333,8 @@ CROWD: dict[str, Callable[[str, int], Callable[[int], object]]] = {
     "LangGraph, threads": langgraph_threads,
     "absurd, threads": absurd_threads,
 }
+EMPTY = ", empty journal"
+"""Beside one with finished records: in the same rounds, since the machine's own speed changes."""
 SLOW = ("DBOS, threads", "LangGraph, threads", "absurd, threads")
 BARE = {"in sequence": "asyncpg, two commits", "in flight": "asyncpg, two commits, in flight"}
 
@@ -397,23 +399,26 @@ class Workers:
 def compared(server: Any, title: str, names: list[str], given: argparse.Namespace) -> dict[str, Any]:
     """Measure cases in turns, and give each as ratio to the others."""
     flying = 1 if title == "in sequence" else given.in_flight
-    made: list[Workers] = []
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    made: dict[str, Workers] = {}
+    found: dict[str, list[tuple[float, float]]] = {}
     try:
         for name in names:
             large = given.records and name.startswith("settled")  # one for all: it takes minutes, and many gigabytes
-            url = _large(server, given.records) if large else _database(server, f"bench_{title[3]}_{names.index(name)}")
-            made.append(Workers(name, url, flying, given.processes))
+            if large:
+                made[name] = Workers(name, _large(server, given.records), flying, given.processes)
+            url = _database(server, f"bench_{title[3]}_{names.index(name)}")
+            made[f"{name}{EMPTY}" if large else name] = Workers(name, url, flying, given.processes)
         for number in range(given.rounds):
-            for workers in made if number % 2 == 0 else reversed(made):
+            for name, workers in list(made.items())[:: -1 if number % 2 else 1]:
                 n = max(flying * given.processes, given.calls // 5) if workers.name in SLOW else given.calls
-                found[workers.name].append(workers.measure(n))
+                found.setdefault(name, []).append(workers.measure(n))
     finally:
-        for workers in made:
+        for workers in made.values():
             workers.close()
     rows = {name: durable._row(taken) for name, taken in found.items()}  # noqa: SLF001 - the bench's own
     for name, row in rows.items():
         others = [other for other in rows if name.startswith("settled") and not other.startswith("settled")]
+        others += [other for other in rows if other == f"{name}{EMPTY}"]
         row["rate of"] = {o: round(kit.ratio(_walls(found[o]), _walls(found[name])), 2) for o in others}
     facts = {"calls": given.calls, "rounds": given.rounds, "in flight": flying, "processes": given.processes}
     return {**facts, "finished records": given.records, "cases": rows}
