@@ -131,8 +131,8 @@ def adapters(arguments):
                 python = framework(version)
                 hold(lock, alone=False)
                 say("the adapter's tests with " + pinned(version))
-                tests = "tests/adapters/test_%s.py" % name.replace("-", "_")
-                command = [python] + PYTEST + [tests]
+                tests = glob.glob(os.path.join(ROOT, "tests", "adapters", "test_%s*.py" % name.replace("-", "_")))
+                command = [python] + PYTEST + sorted(tests)
                 paths = os.pathsep.join([os.path.join(ROOT, "src"), ROOT])
                 failed += [version] if run(command + arguments, {"PYTHONPATH": paths}) else []
     say("adapters: %s" % ("failed: " + ", ".join(failed) if failed else "all passed"))

@@ -25,6 +25,11 @@ ENVIRONMENT = ROOT / ".bench-venv"
 PINS = ROOT / "requirements" / "bench.txt"
 
 
+def progress(text: str) -> None:
+    """Tell on standard error what long work is at."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def in_own_environment(module: str) -> None:
     """Run ``module`` again in the environment that holds the peers, which is made where it is missing.
 

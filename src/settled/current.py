@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from settled.core.entry import Entry
 
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from settled.recorder import Recorder
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentCall:
+class CurrentCall(Struct, frozen=True, eq=False):
     """What a tool, or its probe, may know of a call."""
 
     key: str
@@ -25,7 +25,7 @@ class CurrentCall:
     """Empty for calls that need no record."""
     deadline: float | None = None
     """Seconds on ``time.monotonic()`` after which no more time should be spent."""
-    arguments: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    arguments: Mapping[str, Any] = {}
     """For probes: the recorded arguments, redacted where the tool says so."""
     first_sent: float | None = None
     """For probes: when the first attempt was put on record, seconds since the epoch."""
@@ -33,10 +33,10 @@ class CurrentCall:
     """Of a batch (``partial=``): the key of each of its items, the same whatever call goes on with it."""
     around: frozenset[str] = frozenset()
     """Operation ids of this call and of those that it is made inside of."""
-    entry: Entry = field(default_factory=Entry, compare=False, repr=False)
-    covered: bool = field(default=False, compare=False, repr=False)
+    entry: Entry = field(default_factory=Entry)
+    covered: bool = False
     """What it, or a call around it, declares says what becomes of its effects when the run is undone."""
-    wire: Recorder | None = field(default=None, compare=False, repr=False)
+    wire: Recorder | None = None
     """Takes down what watched transports send for this attempt."""
 
     @property

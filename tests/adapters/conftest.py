@@ -4,12 +4,18 @@ from importlib.util import find_spec
 
 import pytest
 
-pytest.register_assert_rewrite("tests.adapters.contract", "tests.adapters.script")
+pytest.register_assert_rewrite("tests.adapters.contract", "tests.adapters.script", "tests.adapters.side_by_side")
 
+from tests.adapters.book import Book  # noqa: E402 - as below
 from tests.adapters.contract import Outbox  # noqa: E402 - its asserts are to be rewritten first
 
-NEEDS = {"test_langchain.py": "langchain", "test_pydantic_ai.py": "pydantic_ai", "test_openai_agents.py": "agents"}
-collect_ignore = [name for name, framework in NEEDS.items() if find_spec(framework) is None]
+NEEDS = {"langchain": "langchain", "pydantic_ai": "pydantic_ai", "openai_agents": "agents"}
+collect_ignore_glob = [f"test_{name}*.py" for name, framework in NEEDS.items() if find_spec(framework) is None]
+
+
+@pytest.fixture
+def book(tmp_path):
+    return Book(tmp_path / "book")
 
 
 @pytest.fixture

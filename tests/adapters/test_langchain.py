@@ -21,6 +21,7 @@ from tests.adapters.chat_langchain import ROOT, Chat, Scripted
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
 from tests.adapters.kills import example, round_of
 from tests.adapters.script import Call, ModelDown, Script
+from tests.adapters.side_by_side import SideBySide
 
 
 @pytest.fixture(params=["ainvoke", "invoke", "ToolNode", "without ids"])
@@ -37,12 +38,11 @@ def tools(kind, outbox, request):
 def chat(tmp_path, kind):
     guards = []
 
-    def make(tools, replies, *, effects=None, guarded=True, forget=False, middleware=()):
-        guard = settled.Guard(f"sqlite:///{tmp_path}/agent.db") if guarded else None
-        guards.extend([guard] if guard else [])
-        made = Chat(
-            tmp_path, tools, Script(list(replies)), kind=kind, guard=guard, effects=effects, middleware=middleware
-        )
+    def make(tools, replies, *, effects=None, guarded=True, forget=False, middleware=(), guard=None, home=tmp_path):
+        if guarded and guard is None:
+            guard = settled.Guard(f"sqlite:///{tmp_path}/agent.db")
+            guards.append(guard)
+        made = Chat(home, tools, Script(list(replies)), kind=kind, guard=guard, effects=effects, middleware=middleware)
         if guarded and effects:
             settled.adapters.langchain.wrap(guard, effects)  # a wrong option is told where it is declared
         if forget:
@@ -58,7 +58,7 @@ agents_only = pytest.mark.parametrize("kind", ["ainvoke", "invoke"])
 one_kind = pytest.mark.parametrize("kind", ["ainvoke"])
 
 
-class TestContract(AdapterContract):
+class TestContract(AdapterContract, SideBySide):
     pass
 
 

@@ -21,16 +21,18 @@ from tests.adapters.chat_openai_agents import Chat, Scripted
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
 from tests.adapters.kills import example, round_of
 from tests.adapters.script import Call, ModelDown, Script
+from tests.adapters.side_by_side import SideBySide
 
 
 @pytest.fixture
 def chat(tmp_path):
     guards = []
 
-    def make(tools, replies, *, effects=None, guarded=True, forget=False, **more):
-        guard = settled.Guard(f"sqlite:///{tmp_path}/agent.db") if guarded else None
-        guards.extend([guard] if guard else [])
-        made = Chat(tmp_path, tools, Script(list(replies)), guard=guard, effects=effects, **more)
+    def make(tools, replies, *, effects=None, guarded=True, forget=False, guard=None, home=tmp_path, **more):
+        if guarded and guard is None:
+            guard = settled.Guard(f"sqlite:///{tmp_path}/agent.db")
+            guards.append(guard)
+        made = Chat(home, tools, Script(list(replies)), guard=guard, effects=effects, **more)
         if forget:
             made.forget()
         return made
@@ -40,8 +42,9 @@ def chat(tmp_path):
         guard.close()
 
 
-class TestContract(AdapterContract):
+class TestContract(AdapterContract, SideBySide):
     reused = ("c1", "c2")  # the SDK itself takes one id for one call, as is shown below
+    shows_siblings = False
     turn_ids = ("c1", "c2", "c3")  # and shows an answer once for each in a session's history
 
 

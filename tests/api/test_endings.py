@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import time
-from typing import TYPE_CHECKING
+import weakref
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
 import pytest
@@ -151,3 +153,34 @@ def test_an_attempt_that_ignores_its_time_out_brings_its_answer_late() -> None:
             assert (result.status, result.value) == ("succeeded", "late")
 
         asyncio.run(main())
+
+
+class Held:
+    """What a tool holds while it works."""
+
+
+@pytest.mark.parametrize("effect", ["read", "write"])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_a_failed_attempt_held_is_let_go_with_it(effect: Literal["read", "write"], is_async: bool) -> None:
+    """The traceback of its error reaches all of its frames, and those of its callers: they must not hold the error."""
+    held: list[weakref.ref[Held]] = []
+
+    def fail() -> None:
+        mine = Held()
+        held.append(weakref.ref(mine))
+        raise ConnectionResetError
+
+    async def afail() -> None:
+        fail()
+
+    with settled.Guard("memory://") as guard:
+        options: Any = {"effect": effect, "attempts": 2, "retry": settled.Backoff(base=1e-9, cap=1e-9)}
+        tool = guard.tool(name="fail", **options)(afail if is_async else fail)
+        gc.collect()
+        gc.disable()
+        try:
+            result = asyncio.run(tool.acall()) if is_async else tool.call()
+            assert (result.ok, result.reason) == (False, "connection_reset")
+            assert [each() for each in held] == ([None, None] if effect == "read" else [None])
+        finally:
+            gc.enable()

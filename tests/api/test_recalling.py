@@ -265,7 +265,7 @@ def test_many_threads_get_each_record_once(shop):
     with shop.guard.run("r") as run:
 
         def ask():
-            run_here = run._within_it()
+            run_here = run.context()
             start.wait()
             results.extend(run_here.run(shop.buy.call, name) for name in names)
 

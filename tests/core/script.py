@@ -15,17 +15,17 @@ from settled.core.commands import (
     Command,
     Ended,
     Event,
-    Granted,
     Invoke,
     Owners,
     Probe,
     Probed,
     Raised,
+    Refused,
+    Repeat,
     Reply,
     Returned,
     Shut,
     Sleep,
-    Spend,
     Transact,
     Woke,
 )
@@ -112,11 +112,12 @@ class Script:
                 self.now += self.slow.get(kind, self.took)
                 return Reply(self.journal.perform(transition), self.now)
             case Admit():
-                return self.shut.get(nth) or Admitted(self.now)
-            case Spend():
-                return Granted(self.refusals.get(nth, ""), self.now)
+                return self._admit()
+            case Repeat():
+                return self._repeat(command, nth)
             case Invoke():
-                return self._invoke(nth)
+                shut = self._admit() if command.admit else None
+                return shut if isinstance(shut, Shut) else self._invoke(nth)
             case Probe():
                 probed = self.probes[min(nth, len(self.probes)) - 1]
                 moment = self.journal.now()
@@ -128,6 +129,16 @@ class Script:
                 return Woke(self.now, local=self.local, abandoned=self.abandon_at == name)
             case _:
                 return Woke(self.now)
+
+    def _admit(self) -> Admitted | Shut:
+        nth = self.counts["admission"] = self.counts.get("admission", 0) + 1
+        return self.shut.get(nth) or Admitted(self.now)
+
+    def _repeat(self, command: Repeat, nth: int) -> Event:
+        if nth in self.refusals:
+            return Refused(self.refusals[nth], self.now)
+        self._pass(command.seconds)
+        return Woke(self.now, abandoned=True) if self.abandon_at == "Repeat" else self._admit()
 
     def _pass(self, seconds: float) -> None:
         self.now += seconds

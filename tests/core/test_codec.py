@@ -243,6 +243,13 @@ def test_stored_text_of_version_1(value, text):
     assert shape(loads(b"1j" + text.encode())) == shape(value)
 
 
+@given(values)
+def test_the_stored_text_is_what_pythons_own_json_writes_for_it(value):
+    data = dumps(value)
+    text = zlib.decompress(data[data.index(b":") + 1 :]) if data[1:2] == b"z" else data[2:]
+    assert text == json.dumps(json.loads(text), separators=(",", ":")).encode()
+
+
 def test_long_text_is_packed_if_that_makes_it_shorter():
     fits = "x" * (PACK_OVER - 2)
     assert dumps(fits) == f'1j"{fits}"'.encode()

@@ -23,7 +23,7 @@ from settled.core.exchanges import (
 )
 from settled.core.model import Evidence, Fault, FaultClass, Phase
 from settled.core.values import replace
-from tests.core.faults.fakes import made
+from tests.core.faults.fakes import made, through
 
 UNKNOWN, RETRYABLE, PERMANENT = FaultClass.UNKNOWN, FaultClass.RETRYABLE, FaultClass.PERMANENT
 NONE, MAYBE = Evidence.NONE, Evidence.MAYBE
@@ -31,6 +31,7 @@ DOUBT = Fault(UNKNOWN, MAYBE, "connection_error", "what the client said")
 TIMED_OUT = Fault(UNKNOWN, MAYBE, CUT, "no answer within 10 s")
 REFUSED = Fault(RETRYABLE, NONE, "connect_refused")
 OURS = ConnectionError("ours")
+HEAD = "httpcore._sync.http11._send_request_headers"
 """What the client raised for the request, and the tool let through."""
 
 
@@ -186,7 +187,7 @@ def test_where_nothing_goes_unseen_a_look_that_failed_is_all_there_was() -> None
 
 def test_what_a_client_refuses_to_write_was_not_sent() -> None:
     for phase in (Phase.SENDING, Phase.UNSEEN):
-        error = made("httpx.LocalProtocolError", "Illegal header value")
+        error = through(HEAD, made("httpx.LocalProtocolError", "Illegal header value"))
         assert weighed(unsent(phase=phase), Seen("POST", phase=phase, errors=(error,)), error=error)[1] is MAYBE
         assert weighed(Seen("POST", phase=phase, errors=(error,)), error=error)[1] is NONE
 
@@ -228,9 +229,8 @@ def test_what_the_tool_did_in_part_stays_so() -> None:
 
 PHASES = st.sampled_from(Phase)
 STATUSES = st.sampled_from([200, 201, 302, 307, 400, 404, 408, 409, 422, 429, 500, 502, 503])
-ERRORS = st.sampled_from(
-    [(), (OURS,), (made("httpx.ConnectError", "no"),), (made("httpx.LocalProtocolError", "no"),), (TimeoutError(),)]
-)
+UNWRITTEN = through(HEAD, made("httpx.LocalProtocolError", "no"))
+ERRORS = st.sampled_from([(), (OURS,), (made("httpx.ConnectError", "no"),), (UNWRITTEN,), (TimeoutError(),)])
 EXCHANGES = st.builds(
     Seen,
     method=st.sampled_from(["GET", "HEAD", "POST", "PUT", "DELETE"]),

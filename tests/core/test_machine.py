@@ -13,12 +13,10 @@ from settled.core.commands import (
     AwaitCall,
     Ended,
     Invoke,
-    Refresh,
     Refund,
+    Repeat,
     Report,
     Shut,
-    Sleep,
-    Spend,
     Spill,
     Tell,
     Transact,
@@ -56,7 +54,8 @@ def test_a_call_that_needs_no_record_touches_no_journal() -> None:
     script = Script(journal(), ["value"])
     answer = drive(script, life(policy(effect=Effect.READ), record=False))
     assert (answer.status, answer.value, answer.recorded) == ("succeeded", "value", False)
-    assert script.names() == ["Admit", "Invoke", "Report"]
+    assert script.names() == ["Invoke", "Report"]
+    assert [c.admit for c in script.sent if isinstance(c, Invoke)] == [True]
 
 
 def test_an_attempt_is_invoked_with_its_time_and_deadline() -> None:
@@ -132,11 +131,11 @@ def test_the_commands_of_a_repeat_in_order() -> None:
     script = Script(journal(), [BUSY, BUSY, "value"])
     answer = drive(script, life(policy()))
     assert (answer.status, answer.value, answer.attempts) == ("succeeded", "value", 3)
-    again = ["Spend", "Sleep", "Admit", "Begin", "Invoke", "Report", "End"]
+    again = ["Repeat", "Begin", "Invoke", "Report", "End"]
     assert script.names() == ["Admit", "Claim", "Invoke", "Report", "End", *again, *again, "Tell"]
-    assert [c.seconds for c in script.sent if isinstance(c, Sleep)] == [0.5, 1.0]
-    assert [c.cost for c in script.sent if isinstance(c, Spend)] == [0.0, 1.0]  # the first proved-not-sent is free
-    assert [c.first for c in script.sent if isinstance(c, Invoke)] == [True, False, False]
+    assert [c.seconds for c in script.sent if isinstance(c, Repeat)] == [0.5, 1.0]
+    assert [c.cost for c in script.sent if isinstance(c, Repeat)] == [0.0, 1.0]  # the first proved-not-sent is free
+    assert [(c.first, c.admit) for c in script.sent if isinstance(c, Invoke)] == [(True, False), *[(False, False)] * 2]
 
 
 def test_attempts_are_spent() -> None:
@@ -173,7 +172,7 @@ def test_no_repeat_is_slept_for_that_does_not_fit() -> None:
     script = Script(journal(), [NotExecuted("later", retryable=True, retry_after=60.0)])
     answer = drive(script, life(policy(), limits=Limits(30.0)))
     assert (answer.status, answer.reason) == ("not_done", "deadline")
-    assert "Sleep" not in script.counts
+    assert "Repeat" not in script.counts
     assert answer.call is not None
     assert answer.call.state is State.PARKED
     assert answer.call.not_before == pytest.approx(script.journal.now().wall + 63.0)
@@ -183,7 +182,7 @@ def test_a_pool_that_does_not_grant_ends_the_series() -> None:
     script = Script(journal(), [BUSY], refusals={1: "retry_budget:process"})
     answer = drive(script, life(policy()))
     assert (answer.status, answer.reason) == ("not_done", "retry_budget:process")
-    assert script.names()[-3:] == ["Spend", "Tell", "Close"]
+    assert script.names()[-3:] == ["Repeat", "Tell", "Close"]
     told = [c for c in script.sent if isinstance(c, Tell)]
     assert [(t.event, t.facts) for t in told] == [("retry_not_made", {"reason": "retry_budget:process"})]
     assert "Refund" not in script.counts
@@ -214,11 +213,10 @@ def test_credentials_are_refreshed_once() -> None:
     declared = policy(refresh=True, classify=lambda outcome: stale if outcome == "401" else None)
     script = Script(journal(), ["401", "value"])
     assert drive(script, life(declared)).value == "value"
-    assert script.names().index("Refresh") < script.names().index("Begin")
-    assert [c for c in script.sent if isinstance(c, Refresh)] == [Refresh()]
+    assert [c.refresh for c in script.sent if isinstance(c, Repeat)] == [True]
     twice = Script(journal(), ["401"])
     answer = drive(twice, life(declared))
-    assert (answer.status, twice.counts["Invoke"], twice.counts["Refresh"]) == ("failed", 2, 1)
+    assert (answer.status, twice.counts["Invoke"], twice.counts["Repeat"]) == ("failed", 2, 1)
     without = Script(journal(), ["401"])
     assert drive(without, life(replace(declared, refresh=False))).status == "failed"
     assert without.counts["Invoke"] == 1
@@ -228,7 +226,8 @@ def test_an_unrecorded_read_is_repeated_too() -> None:
     script = Script(journal(), [LOST, LOST, "value"])
     answer = drive(script, life(policy(effect=Effect.READ), record=False))
     assert (answer.status, answer.attempts) == ("succeeded", 3)
-    assert script.names()[3:6] == ["Spend", "Sleep", "Admit"]
+    assert script.names() == [*["Invoke", "Report", "Repeat"] * 2, "Invoke", "Report"]
+    assert [c.admit for c in script.sent if isinstance(c, Invoke)] == [True, False, False]
     spent = Script(journal(), [LOST], refusals={2: "retry_budget:process"})
     answer = drive(spent, life(policy(effect=Effect.READ, attempts=9), record=False))
     assert (answer.status, answer.reason, answer.attempts) == ("not_done", "retry_budget:process", 2)
@@ -414,7 +413,7 @@ def test_an_asker_that_has_gone_begins_nothing_more() -> None:
     script = Script(journal(), [BUSY, "value"], abandon_at="Invoke")
     answer = drive(script, life(policy()))
     assert (answer.status, answer.reason, script.counts["Invoke"]) == ("not_done", "cancelled", 1)
-    asleep = Script(journal(), [BUSY, "value"], abandon_at="Sleep")
+    asleep = Script(journal(), [BUSY, "value"], abandon_at="Repeat")
     answer = drive(asleep, life(policy()))
     assert (answer.status, answer.reason, asleep.counts["Invoke"]) == ("not_done", "cancelled", 1)
 

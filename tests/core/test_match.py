@@ -62,13 +62,14 @@ def found(
     seconds: float = 2.0,
     scope: str = RUN,
     owed: Sequence[Call] = (),
+    mine: Call | None = None,
 ) -> Found | None:
     store = journal(*calls)
     for each in owed:
         store.books.put_owed(each)
     for step, operation_id in steps:
         store.books.put_step(scope, step, operation_id)
-    return find(store.books, wish, at(seconds))
+    return find(store.books, wish, mine, at(seconds))
 
 
 def same(call: Call) -> Match:
@@ -87,7 +88,14 @@ MAY_HAVE_HAPPENED = [S.SUCCEEDED, S.UNKNOWN, S.PROCESSING, S.PARTIAL]
 # --- by key -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [KeyKind.BUSINESS, KeyKind.STEP, KeyKind.RANDOM])
+def test_under_a_random_key_an_ask_finds_the_call_that_it_has_made_itself() -> None:
+    kept = call(S.NOT_DONE, kind=KeyKind.RANDOM)
+    assert found(ask(kind=KeyKind.RANDOM), kept, mine=kept) == same(kept)
+    assert found(ask(kind=KeyKind.RANDOM, fingerprint="1:x"), kept, mine=kept) == Conflict(kept)
+    assert found(ask(kind=KeyKind.RANDOM), kept) is None  # nobody else draws the same key
+
+
+@pytest.mark.parametrize("kind", [KeyKind.BUSINESS, KeyKind.STEP])
 def test_the_same_key_finds_its_call_or_conflicts(kind: KeyKind) -> None:
     kept = call(S.SUCCEEDED)
     assert found(ask(kind=kind), kept) == same(kept)

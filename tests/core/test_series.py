@@ -13,10 +13,10 @@ from settled.core.commands import (
     Ended,
     Invoke,
     Refund,
+    Repeat,
     Report,
     Returned,
     Sleep,
-    Spend,
     Spill,
     Tell,
     Transact,
@@ -190,7 +190,7 @@ def test_what_the_other_side_may_have_forgotten_is_not_sent_again() -> None:
     answer = drive(script, life(policy(effect=Effect.DEDUPLICATED, lifetime=0.0, probe=True)))
     assert (answer.status, script.counts["Invoke"], script.counts["Probe"]) == ("unknown", 1, 1)
     assert sent(script, Tell) == [Tell("outcome", answer.call, {"reason": ""})]
-    assert "Spend" not in script.counts
+    assert "Repeat" not in script.counts
 
 
 def test_a_refusal_after_a_doubt_is_read_as_the_refusal_of_a_repeat() -> None:
@@ -206,7 +206,8 @@ def test_credentials_are_refreshed_once_per_asker_though_other_faults_come_betwe
     declared = policy(effect=Effect.READ, refresh=True, attempts=9, classify=by_value(stale=STALE))
     script = Script(journal(), ["stale", LOST, "stale"])
     assert drive(script, life(declared)).status == "failed"
-    assert (script.counts["Invoke"], script.counts["Refresh"]) == (3, 1)
+    assert script.counts["Invoke"] == 3
+    assert [c.refresh for c in sent(script, Repeat)] == [True, False]
 
 
 def test_nothing_is_waited_for_when_the_asker_has_gone() -> None:
@@ -236,8 +237,7 @@ def test_a_probe_may_take_what_is_left_of_the_time() -> None:
 def test_after_proof_of_absence_the_next_attempt_follows_at_once_for_one_retry() -> None:
     script = Script(journal(), [LOST, "value"], [SAID_NO])
     drive(script, life(policy(lifetime=0.0, probe=True)))
-    assert [(c.seconds) for c in sent(script, Sleep)] == [0.0]
-    assert [c.cost for c in sent(script, Spend)] == [1.0]
+    assert [(c.seconds, c.cost) for c in sent(script, Repeat)] == [(0.0, 1.0)]
 
 
 def test_after_proof_of_absence_without_a_retry_left_in_the_pool_it_was_not_done() -> None:
@@ -292,7 +292,7 @@ def test_a_run_that_grants_nothing_gives_the_pool_its_retry_back() -> None:
 
 
 def test_an_asker_that_goes_while_it_waits_gives_its_retry_back() -> None:
-    script = Script(journal(), [LOST], abandon_at="Sleep")
+    script = Script(journal(), [LOST], abandon_at="Repeat")
     drive(script, life(policy(effect=Effect.IDEMPOTENT)))
     assert [c.cost for c in sent(script, Refund)] == [1.0]
 
@@ -422,7 +422,7 @@ def test_what_was_not_sent_in_time_may_be_sent_by_the_next_attempt() -> None:
         "the lease was over before the attempt could start",
         True,
     )
-    assert [c.seconds for c in sent(script, Sleep)] == [0.5]
+    assert [c.seconds for c in sent(script, Repeat)] == [0.5]
 
 
 @pytest.mark.parametrize(("seconds", "is_sent"), [(9.0, True), (10.0, False)])

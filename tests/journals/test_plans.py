@@ -3,7 +3,7 @@
 import pytest
 
 from settled.core.claim import Claim
-from settled.core.model import Moment
+from settled.core.model import KeyKind, Moment
 from settled.core.progress import Begin, End, Renew
 from settled.core.runs import EnterRun
 from settled.core.states import State
@@ -29,8 +29,8 @@ LOOKUPS = {
     "run": (runs.RUN, ("tenant", "run")),
     "log": (lists.LOG_OF_CALL, ("op",)),
 }
-SIGNED = ("SELECT", "UPDATE", "COMMIT")
-"""How every commit ends: its number is read, raised and signed."""
+SIGNED = ("UPDATE", "COMMIT")
+"""How every commit ends: its number is raised and signed."""
 
 
 @pytest.fixture
@@ -92,11 +92,18 @@ def test_what_waits_for_somebody_is_listed_by_an_index(journal, query, index):
 def test_a_write_costs_two_commits_and_few_statements(journal, statements):
     call = begun(journal, make_ask())
     verbs = [statement.split()[0] for statement in statements]
-    looks = ["SELECT", "SELECT", "SELECT"]  # the last one for paused tools: once, while nobody else writes
+    # The first one for how far the file is, the last one for paused tools: once, while nobody else writes.
+    looks = ["SELECT", "SELECT", "SELECT", "SELECT"]
     assert verbs == ["BEGIN", "PRAGMA", *looks, "INSERT", "INSERT", *SIGNED]
     statements.clear()
     ended(journal, call)
     assert [s.split()[0] for s in statements] == ["BEGIN", "PRAGMA", "UPDATE", "INSERT", *SIGNED]
+
+
+def test_open_calls_outside_of_runs_and_what_is_owed_are_looked_up_once(journal, statements):
+    for number in range(3):
+        ended(journal, begun(journal, make_ask(operation_id=f"op_{number}", key=f"k{number}", kind=KeyKind.RANDOM)))
+    assert [len([s for s in statements if word in s]) for word in ("calls_open", "FROM owed", "FROM meta")] == [1, 1, 1]
 
 
 def test_a_replay_costs_no_commit(journal, statements):

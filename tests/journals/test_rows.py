@@ -59,8 +59,9 @@ def all_fields(kind):
 
 OF_TYPE["tuple[BatchItem, ...]"] = st.lists(all_fields(BatchItem), max_size=2).map(tuple)
 OF_TYPE["tuple[Exchange, ...]"] = st.lists(all_fields(Exchange), max_size=2).map(tuple)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
 for kind in (Moment, Owner, Fault, Leave, Terms, Attempt):
-    OF_TYPE[kind.__name__] = all_fields(kind)
+    OF_TYPE[kind.__name__] = all_fields(kind) if kind is not Moment else st.builds(Moment, FINITE, TEXTS, FINITE)
     OF_TYPE[f"{kind.__name__} | None"] = st.none() | OF_TYPE[kind.__name__]
 OF_TYPE["tuple[Attempt, ...]"] = st.lists(OF_TYPE["Attempt"], max_size=2).map(tuple)
 CALLS = all_fields(Call)

@@ -1,10 +1,12 @@
 """Older journals are brought up to date, newer ones refused."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+import settled
 from settled.core.runs import EnterRun
 from settled.errors import JournalError
 from settled.journals.sqlite import SqliteJournal, migrate, schema
@@ -132,3 +134,32 @@ def test_tables_of_the_same_name_are_not_taken_for_ours(tmp_path):
     connection.close()
     with pytest.raises(JournalError, match="calls already exists"):
         opened(path)
+
+
+NEWER = (
+    "state = 'frozen'",
+    "kind = 'fancy'",
+    "terms = replace(terms, ']', ',false,false,false,false,\"newer\"]')",
+    "body = '[1]'",
+)
+
+
+@pytest.mark.parametrize("change", NEWER)
+def test_a_record_that_a_newer_release_has_written_is_named_and_the_others_go_on(tmp_path, change):
+    path = tmp_path / "new.db"
+
+    def pay(name: str) -> str:
+        return f"paid {name}"
+
+    with settled.Guard(f"sqlite:///{path}") as guard:
+        paid = guard.tool(pay, effect="write", key="{name}")
+        paid("one")
+        newer = paid.call(name="other").operation_id
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE calls SET {change} WHERE operation_id = ?", (newer,))
+    with settled.Guard(f"sqlite:///{path}") as guard:
+        paid = guard.tool(pay, effect="write", key="{name}")
+        with pytest.raises(JournalError, match=f"the record of {newer} cannot be read .* a newer release"):
+            paid("other")
+        assert paid.call(name="one").replayed
+        assert paid("third") == "paid third"

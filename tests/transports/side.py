@@ -290,3 +290,72 @@ def closed_port():
     """Return a port on which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return listener.getsockname()[1]
+
+
+class Leaving:
+    """Does one effect, ends as asked, and is gone: the next connection is refused. A context manager.
+
+    ``ends``: ``reset``, ``502``, ``307`` to a closed port, or a ``broken frame`` of HTTP/2. A GET before is answered.
+    """
+
+    def __init__(self, ends):
+        self.done, self._ends = 0, ends
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(10)
+
+    def _serve(self):
+        with contextlib.suppress(OSError):
+            sock, _ = self._listener.accept()
+            sock.settimeout(STALL)
+            with contextlib.closing(sock), sock.makefile("rb") as came:
+                self._one(sock, came)
+
+    def _one(self, sock, came):
+        if self._ends == "broken frame":
+            self._frames(sock, came)
+            return
+        while (method := self._request(came)) == b"GET":
+            sock.sendall(answer(200))
+        if not method:
+            return
+        self.done += 1
+        self._listener.close()
+        if self._ends == "reset":
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        else:
+            place = f"Location: http://127.0.0.1:{closed_port()}/\r\n" if self._ends == "307" else ""
+            sock.sendall(answer(self._ends, b"", f"{place}Connection: close\r\n"))
+
+    @staticmethod
+    def _request(came):
+        method = came.readline().partition(b" ")[0]
+        length = 0
+        while (line := came.readline().lower()).strip():
+            length = int(line.partition(b":")[2]) if line.startswith(b"content-length:") else length
+        came.read(length)
+        return method
+
+    def _frames(self, sock, came):
+        """Take frames until the request is whole (END_STREAM); answer with a frame that no stream may have."""
+        sock.sendall(b"\0\0\0\4\0\0\0\0\0")  # settings
+        came.read(len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+        while True:
+            head = came.read(9)
+            if len(head) < 9:
+                return
+            came.read(int.from_bytes(head[:3]))
+            if head[3] in (0, 1) and head[4] & 1:
+                break
+        self.done += 1
+        sock.sendall(b"\0\0\2\0\0\0\0\0\0ab")  # data of no stream

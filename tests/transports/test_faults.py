@@ -34,14 +34,7 @@ def test_the_suite_asks_for_all_that_the_other_side_can_do(side):
     assert {row.truth for row in ROWS} == {NOTHING, DONE, EITHER}
 
 
-# --- what the suite sees: without hooks it would fail --------------------------------------
-
-
-@pytest.mark.parametrize("client", ["httpx", "httpx async", "aiohttp", "requests", "urllib3"])
-def test_a_redirect_after_the_effect_misleads_where_nobody_watches(places, client):
-    row = Row("307 to a closed port", DONE, asks="redirect_to_nowhere")
-    verdict = play(places, client, row)
-    assert (verdict.evidence, verdict.effects) == ("none", 1)
+# --- where nobody watches ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("client", ["openai", "anthropic"])

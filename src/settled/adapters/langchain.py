@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_messages
 from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph.errors import GraphBubbleUp
-from langgraph.types import Command, Send
+from msgspec.structs import replace
 
 from settled.adapters import neutral
 from settled.adapters.history import Histories, History, kinds
-from settled.adapters.values import Packer
+from settled.adapters.langchain_answers import messages_of, pack, render, unpack
 from settled.api.foreign import Shape, Values
 from settled.errors import DeclarationError
 
@@ -24,13 +22,11 @@ except ImportError:  # a graph without agents
     AgentMiddleware = object  # Guarded says what is missing
 
 if TYPE_CHECKING:
+    from settled.api.conversation import Asked
     from settled.api.guard import Guard
-    from settled.api.result import Result
     from settled.core.model import Fault
 
-_packer = Packer([AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage, Document, Command, Send])
-_kind, _native = kinds(AIMessage, ToolMessage, HumanMessage), kinds(ToolMessage, Command)
-_BARE = frozenset({"content", "name", "tool_call_id", "id"})
+_kind = kinds(AIMessage, ToolMessage, HumanMessage)
 _made_of = kinds(StructuredTool, Tool)
 _ENTERS = "langgraph.prebuilt.tool_node"  # its handlers lead to the tool and nothing else
 _INNER = ("ToolRetryMiddleware", "HumanInTheLoopMiddleware")  # what they repeat or edit would escape a guard outside
@@ -56,40 +52,51 @@ class Guarded(AgentMiddleware):  # type: ignore[misc]  # the checks know nothing
 
 def wrap(guard: Guard, effects: neutral.Effects | None = None) -> dict[str, Any]:
     """Return what guards all tools of a hand-built graph: ``ToolNode(tools, **wrap(guard, effects={…}))``."""
-    values, histories = Values(_pack, _packer.unpack, _failed), Histories(_tell)
+    values, histories = Values(pack, unpack, _failed), Histories(_tell)
     adapter = neutral.Adapter(guard, effects, values, lambda e: isinstance(e, GraphBubbleUp), "a thread_id")
 
     def sync(request: Any, handler: Any) -> Any:
         neutral.refuse_inside(_INNER, handler, _ENTERS)
         if request.tool is None:  # there is no such tool: the framework says so
             return handler(request)
-        return _render(adapter.call(*_read(request, handler, histories)), request.tool_call)
+        return render(adapter.call(*_read(request, handler, histories)), request.tool_call, request.state)
 
     async def later(request: Any, handler: Any) -> Any:
         neutral.refuse_inside(_INNER, handler, _ENTERS)
         if request.tool is None:
             return await handler(request)
         read = _read(request, handler, histories, _in_threads(request.tool))
-        return _render(await adapter.acall(*read), request.tool_call)
+        return render(await adapter.acall(*read), request.tool_call, request.state)
 
     return {"wrap_tool_call": sync, "awrap_tool_call": later}
 
 
 def _read(request: Any, handler: Any, histories: Histories, threaded: bool = False) -> tuple[Any, ...]:  # noqa: FBT001, FBT002 - one of many
-    call, state = request.tool_call, request.state
-    messages = (state.get("messages") if isinstance(state, dict) else getattr(state, "messages", state)) or ()
+    call, messages = request.tool_call, messages_of(request.state)
     settings = (request.runtime.config if request.runtime else {}).get("configurable", {})
     run, space = settings.get("thread_id"), settings.get("checkpoint_ns") or ""
     if run is None:  # no checkpointer: what lives as long as this list of messages does
         run = next((f"message:{m.id}" for m in messages if isinstance(m, HumanMessage) and m.id), "")
-    run = f"{run}|{space.rpartition('|')[0]}" if "|" in space and run else str(run)
-    asked = histories.asked(run, messages, call["id"] or "", call["name"], arguments := call["args"])
+    inner = space.rpartition("|")[0] if run else ""
+    name = f"{run}|{inner}" if inner else str(run)
+    asked = histories.asked(name, messages, call["id"] or "", call["name"], arguments := call["args"])
+    if inner:
+        asked = _of_subgraph(asked, str(run), inner)
 
     def invoke(given: dict[str, Any]) -> Any:
         made = handler(request if given == arguments else request.override(tool_call={**call, "args": given}))
         return neutral.to_its_end(made) if threaded else made
 
     return call["name"], arguments, asked, invoke, partial(_shape, request.tool)
+
+
+def _of_subgraph(asked: Asked, run: str, inner: str) -> Asked:
+    """Return it in a run of the subgraph's own, named by the outer graph's tasks and by what was said to it.
+
+    A node that is retried enters its subgraph under the next number, as one does that enters several.
+    """
+    tasks = "|".join(part for part in inner.split("|") if not part.isdecimal())
+    return replace(asked, run=f"{run}|{tasks}|{asked.turn_was or asked.turn}")
 
 
 def _tell(history: History, message: Any) -> None:
@@ -100,6 +107,8 @@ def _tell(history: History, message: Any) -> None:
         history.answers(message.tool_call_id)
     elif kind is HumanMessage:
         history.says(str(message.content), message.id or "")
+    elif type(message) in (dict, list, tuple, str):  # as they were given, in a state without the framework's reducer
+        _tell(history, convert_to_messages([message])[0])
 
 
 def _in_threads(tool: Any) -> bool:
@@ -117,34 +126,3 @@ def _failed(outcome: Any) -> Fault | None:
     if isinstance(outcome, GraphBubbleUp):
         return neutral.CONTROL
     return neutral.wrong_arguments(str(outcome)) if type(outcome).__name__ == "ToolInvocationError" else None
-
-
-def _pack(value: Any) -> Any:
-    """Return an answer that is nothing but its text as that."""
-    bare = type(value) is ToolMessage and type(value.content) is str and value.__pydantic_fields_set__ <= _BARE
-    return value.content if bare else _packer.pack(value)
-
-
-def _render(result: Result[Any], call: Any) -> Any:
-    value = result.value
-    native = all(_native(type(each)) for each in value) if type(value) is list else _native(type(value))
-    if native and neutral.stands(result):
-        return _stamped(value, call["id"]) if result.replayed else value
-    said = replace(result, value=value.content) if isinstance(value, ToolMessage) else result
-    text = value if type(value) is str and neutral.stands(result) else said.for_model()
-    return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status="success" if result.ok else "error")
-
-
-def _stamped(value: Any, call_id: str) -> Any:
-    """Return a recorded answer as the answer to this call: its own message carries the new call id."""
-    if isinstance(value, ToolMessage):
-        return value.model_copy(update={"tool_call_id": call_id})
-    if isinstance(value, list):
-        return [_stamped(item, call_id) for item in value]
-    update = value.update
-    messages = update.get("messages") if isinstance(update, dict) else update
-    if not isinstance(messages, list):
-        return value
-    own = next((m.tool_call_id for m in reversed(messages) if isinstance(m, ToolMessage)), None)  # its own comes last
-    again = [_stamped(m, call_id) if isinstance(m, ToolMessage) and m.tool_call_id == own else m for m in messages]
-    return replace(value, update={**update, "messages": again} if isinstance(update, dict) else again)

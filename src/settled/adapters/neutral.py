@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 MOST_LOOKED_AT = 200
 """Closures that are looked through for what stands inside of a chain."""
+MOST_ENTRIES = 100
+"""Times that a turn is entered anew for one call, while others of its conversation are worked on beside it."""
 _NOWHERE: dict[str, Any] = {}
 CONTROL = Fault(FaultClass.CANCELLED, Evidence.NONE, "control_flow", "the framework took over before it was done")
 """An exception by which the framework directs itself (an approval, an interrupt): no failure, and never repeated."""
@@ -107,23 +109,22 @@ class Adapter:
         shape: Callable[[], Shape] | None = None,
     ) -> Result[Any]:
         """Make the call. Raises ``JournalError``, and what the framework directs itself by."""
-        guard, tool = self.guard, self.tools.of(name, shape)
-        run, step = self._own_run(asked), ""
-        if run is None and asked.run:
-            run, step = guard.conversations.enter(asked, self.tools.of)
-        bound = by_model(tool, arguments, step or _step(run, asked))
-        directed = Directed(invoke, self._control)
-        invoking, running = invocation.set(directed), current_run.set(run or current_run.get())
-        try:
-            result = make_here(guard, bound)
-        finally:
-            invocation.reset(invoking)
-            current_run.reset(running)
-        if step:
-            guard.conversations.told(asked, step)
-        if directed.raised is not None and not result.ok:
-            raise directed.raised
-        return result
+        guard, tool, own = self.guard, self.tools.of(name, shape), self._own_run(asked)
+        for tries_left in range(MOST_ENTRIES, -1, -1):
+            run, step = own, ""
+            if run is None and asked.run:
+                run, step = guard.conversations.enter(asked, self.tools.of)
+            bound = by_model(tool, arguments, step or _step(run, asked))
+            directed = Directed(invoke, self._control)
+            invoking, running = invocation.set(directed), current_run.set(run or current_run.get())
+            try:
+                result = make_here(guard, bound)
+            finally:
+                invocation.reset(invoking)
+                current_run.reset(running)
+            if result.ok or not tries_left or not self._passed_by(asked, None if own else run, result):
+                break
+        return self._told(asked, step, result, directed)
 
     async def acall(
         self,
@@ -134,20 +135,32 @@ class Adapter:
         shape: Callable[[], Shape] | None = None,
     ) -> Result[Any]:
         """Like ``call``, from async code."""
-        guard, tool = self.guard, self.tools.of(name, shape)
-        run, step = self._own_run(asked), ""
-        if run is None and asked.run:
-            run, step = await guard.conversations.aenter(asked, self.tools.of)
-        bound = by_model(tool, arguments, step or _step(run, asked))
-        directed = Directed(invoke, self._control)
-        invoking, running = invocation.set(directed.later), current_run.set(run or current_run.get())
-        try:
-            result = await guard.amake(bound)
-        finally:
-            invocation.reset(invoking)
-            current_run.reset(running)
+        guard, tool, own = self.guard, self.tools.of(name, shape), self._own_run(asked)
+        for tries_left in range(MOST_ENTRIES, -1, -1):
+            run, step = own, ""
+            if run is None and asked.run:
+                run, step = await guard.conversations.aenter(asked, self.tools.of)
+            bound = by_model(tool, arguments, step or _step(run, asked))
+            directed = Directed(invoke, self._control)
+            invoking, running = invocation.set(directed.later), current_run.set(run or current_run.get())
+            try:
+                result = await guard.amake(bound)
+            finally:
+                invocation.reset(invoking)
+                current_run.reset(running)
+            if result.ok or not tries_left or not self._passed_by(asked, None if own else run, result):
+                break
+        return self._told(asked, step, result, directed)
+
+    def _passed_by(self, asked: Asked, run: Run | None, result: Result[Any]) -> bool:
+        """Whether nothing was tried since another turn was entered meanwhile, in this process: agents side by side."""
+        if run is None or result.reason != "superseded":
+            return False
+        return self.guard.conversations.passed_by(asked, run)
+
+    def _told(self, asked: Asked, step: str, result: Result[Any], directed: Directed) -> Result[Any]:
         if step:
-            guard.conversations.told(asked, step)
+            self.guard.conversations.told(asked, step)
         if directed.raised is not None and not result.ok:
             raise directed.raised
         return result

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from settled import host
 from settled.api.approving import leave_for
@@ -26,12 +26,11 @@ from settled.core.parts import OF
 from settled.current import CurrentCall, current
 
 if TYPE_CHECKING:
-    from settled.api.bound import BoundCall, CallOptions
+    from settled.api.bound import BoundCall, CallOptions, DraftOf, InsteadOf
     from settled.api.guard import Guard
     from settled.api.schema import Arguments
     from settled.api.tool import Tool
     from settled.core.entry import Entry
-    from settled.core.model import Terms
 
 
 class Place(Struct, frozen=True):
@@ -88,122 +87,168 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
 
     Raises ``ValueError`` where an argument has no canonical form, or a key cannot be made.
     """
-    tool, options = bound.tool, bound.options
-    declared = tool.checked.options
+    tool, options, declared = bound.tool, bound.options, bound.tool.checked.options
     mark, words = digests(tool, arguments, options)
-    operation_id = new_operation_id()
     kind, key = _key(guard, bound, arguments, place)
-    return Ask(
+    shown = guard.vault.shown(arguments.plain, declared.redact) if declared.redact else arguments.plain
+    around = current.get()
+    ask = Ask(
         tenant=guard.tenant,
         tool=tool.name,
-        terms=_terms(bound),
+        terms=tool.checked.policy.terms,
         kind=kind,
-        identity=INSTEAD if mark.startswith(INSTEAD) else mark,
+        identity=mark,
         words=words,
         fingerprint=mark,
-        arguments=guard.vault.lock(codec.dumps(guard.vault.shown(arguments.plain, declared.redact))),
-        operation_id=operation_id,
+        arguments=guard.vault.lock(codec.dumps(shown)),
+        operation_id=new_operation_id(),
         owner=host.this_process(),
         lease=guard.lease,
         key=key,
-        scope=_scope(options, place) if kind is not KeyKind.RANDOM else "",
-        run_id=place.run.run_id if place.run else "",
-        run_entry=place.run.run_entry if place.run else 0,
-        lane=place.run.lane if place.run else "",
-        lane_entry=place.run.lane_entry if place.run else 0,
+        around=_NONE if around is None else around.around,
+        here=guard.floor.asking,
         identity_declared=declared.identity is not None,
+        while_unknown=declared.while_unknown,
+        untold=declared.untold,
+    )
+    if kind is KeyKind.RANDOM and guard.told_open:
+        ask = replace(ask, told=guard.told_open.get(told_as(tool.name, mark), ""))
+    if place is not NOWHERE:
+        ask = _placed(ask, place)
+    if declared.approve is not None or tool.fallbacks:
+        ask = _as_declared(ask, guard, bound, arguments)
+    return ask if options is ORDINARY else _as_given(ask, options)
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+def _placed(ask: Ask, place: Place) -> Ask:
+    """Return the ask of a call that is made in a run, or inside another call."""
+    run = place.run
+    if run is None:
+        return replace(ask, scope=place.scope, entry=place.memory)
+    return replace(
+        ask,
+        scope=place.scope,
+        entry=place.memory,
+        run_id=run.run_id,
+        run_entry=run.run_entry,
+        lane=run.lane,
+        lane_entry=run.lane_entry,
+    )
+
+
+def _as_declared(ask: Ask, guard: Guard, bound: BoundCall[Any], arguments: Arguments) -> Ask:
+    """Return the ask with the leave that it needs, and with what may be done in its place."""
+    tool = bound.tool
+    if bound.by_hand:
+        return ask
+    asks = tool.checked.options.approve is not None and bound.options.part is None
+    leave, falls_to = leave_for(tool, arguments) if asks else None, fall_to(guard, tool) if tool.fallbacks else ()
+    return replace(ask, leave=leave, falls_to=falls_to)
+
+
+def _as_given(ask: Ask, options: CallOptions) -> Ask:
+    """Return the ask with what was given for this call alone."""
+    ask = replace(
+        ask,
         step=options.step or "",
         message=f"{OF}{options.part.operation_id}" if options.part else options.message,
         sibling=options.sibling,
         by_model=options.by_model,
         despite=options.despite,
-        around=inside.around if (inside := current.get()) else frozenset(),
-        here=guard.floor.asking,
-        told=guard.told_open.get(told_as(tool.name, mark), "") if kind is KeyKind.RANDOM else "",
-        while_unknown=declared.while_unknown,
-        untold=declared.untold,
-        leave=_leave(bound, arguments),
-        instead=(options.instead.operation_id, options.instead.no) if options.instead else None,
-        falls_to=fall_to(guard, tool) if tool.fallbacks and not bound.by_hand else (),
-        entry=place.memory,
     )
+    if options.undoes:
+        return replace(ask, scope=f"undo:{options.undoes}")
+    if options.draft is not None:
+        return _drafting(ask, options.draft)
+    return ask if options.instead is None else _instead(ask, options.instead)
+
+
+def _drafting(ask: Ask, draft: DraftOf) -> Ask:
+    terms = as_draft(ask.terms, draft.discard, draft.kept)
+    return replace(ask, scope=scope_of_draft(draft.operation_id), terms=terms)
+
+
+def _instead(ask: Ask, of: InsteadOf) -> Ask:
+    identity = INSTEAD if ask.identity.startswith(INSTEAD) else ask.identity
+    ask = replace(ask, instead=(of.operation_id, of.no), identity=identity)
+    if not of.by_hand:
+        return ask
+    return replace(ask, terms=by_hand_terms(ask.terms), leave=Leave(of.wanted, 0.0, by_hand=of.by_hand))
 
 
 def digests(tool: Tool[Any, Any], arguments: Arguments, options: CallOptions = ORDINARY) -> tuple[str, str]:
     """Return the digest of what says which action it is, and that of all its words. Raises ``ValueError``."""
     checked, identity = tool.checked, tool.checked.options.identity
     counted = without_defaults(arguments.plain, arguments.defaults, checked.rules)
-    if options.undoes:  # what it undoes says which action it is; a repeat sends what is on record
-        return options.undoes, content_digest(counted, checked.rules)
-    if options.draft:
-        return options.draft.operation_id, options.draft.operation_id
-    if options.part:  # the items that it goes on with say which action it is
-        return options.part.key, options.part.key
-    if options.instead and (options.instead.by_hand or checked.options.key is None):
-        return f"{INSTEAD}:{options.instead.operation_id}:{options.instead.no}", content_digest(counted, checked.rules)
+    given = "" if options is ORDINARY else _mark(tool, options)
+    if given:
+        return given, given if options.draft or options.part else content_digest(counted, checked.rules)
     mark = fingerprint(counted, identity=identity, rules=checked.rules)
     return mark, content_digest(counted, checked.rules) if identity else mark
 
 
-def _scope(options: CallOptions, place: Place) -> str:
-    if options.undoes:
-        return f"undo:{options.undoes}"
-    return scope_of_draft(options.draft.operation_id) if options.draft else place.scope
-
-
-def _terms(bound: BoundCall[Any]) -> Terms:
-    terms, draft = bound.tool.checked.policy.terms, bound.options.draft
-    if bound.by_hand:
-        return by_hand_terms(terms)
-    return terms if draft is None else as_draft(terms, draft.discard, draft.kept)
-
-
-def _leave(bound: BoundCall[Any], arguments: Arguments) -> Leave | None:
-    instead = bound.options.instead
-    if instead is not None and instead.by_hand:
-        return Leave(instead.wanted, 0.0, by_hand=instead.by_hand)
-    asks = bound.tool.checked.options.approve is not None and bound.options.part is None
-    return leave_for(bound.tool, arguments) if asks else None
+def _mark(tool: Tool[Any, Any], options: CallOptions) -> str:
+    """Return what says which action it is, where that are not its arguments; empty: it is."""
+    if options.undoes:  # what it undoes says which action it is; a repeat sends what is on record
+        return options.undoes
+    if options.draft:
+        return options.draft.operation_id
+    if options.part:  # the items that it goes on with say which action it is
+        return options.part.key
+    if options.instead and (options.instead.by_hand or tool.checked.options.key is None):
+        return f"{INSTEAD}:{options.instead.operation_id}:{options.instead.no}"
+    return ""
 
 
 def new_operation_id() -> str:
     """Return a fresh id. It begins with the time, so that an index over ids grows at one end."""
-    return f"op_{int(time.time()):08x}{secrets.token_hex(10)}"
+    return f"op_{int(time.time()):08x}{os.urandom(10).hex()}"
 
 
 def _key(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: Place) -> tuple[KeyKind, str]:
     """The first that exists: a business key, the place in a run or call, a step, a fresh random key."""
-    if bound.options.undoes:
-        return KeyKind.BUSINESS, business_key(guard.tenant, bound.tool.name, (bound.options.undoes,), "undo")
-    draft = bound.options.draft
-    if draft:
-        return KeyKind.BUSINESS, draft_key(guard.tenant, bound.tool.name, draft.operation_id, draft.no)
-    if bound.options.part:
-        return KeyKind.BUSINESS, bound.options.part.key
-    instead = bound.options.instead
-    parts = None if bound.by_hand else _business_parts(bound, arguments)
-    declared = bound.tool.checked.options
-    if parts is not None:
-        if declared.key_scope == "run" and place.run is None:
-            raise ValueError("key_scope='run' needs a run: make the call inside `with guard.run(…)`")
-        scope = place.run.scope if declared.key_scope == "run" and place.run else None
-        return KeyKind.BUSINESS, business_key(guard.tenant, bound.tool.name, parts, scope)
-    if instead is not None:
-        return KeyKind.BUSINESS, instead_key(guard.tenant, bound.tool.name, instead.operation_id, instead.no)
-    if place.scope:
+    tool, options = bound.tool, bound.options
+    key = "" if options is ORDINARY else _key_for(guard, bound)
+    if key:
+        return KeyKind.BUSINESS, key
+    if (options.key is not None or tool.checked.options.key is not None) and not bound.by_hand:
+        return KeyKind.BUSINESS, _business_key(guard, bound, arguments, place)
+    if options.instead is not None:
+        return KeyKind.BUSINESS, instead_key(guard.tenant, tool.name, options.instead.operation_id, options.instead.no)
+    if place is not NOWHERE and place.scope:
         return KeyKind.SCOPED, ""
-    if bound.options.step:
-        return KeyKind.STEP, business_key(guard.tenant, bound.tool.name, (bound.options.step,), "step")
-    return KeyKind.RANDOM, random_key(os.urandom(16), tool=bound.tool.name)
+    if options.step:
+        return KeyKind.STEP, business_key(guard.tenant, tool.name, (options.step,), "step")
+    return KeyKind.RANDOM, random_key(os.urandom(16), tool=tool.name)
 
 
-def _business_parts(bound: BoundCall[Any], arguments: Arguments) -> tuple[str, ...] | None:
-    declared = bound.tool.checked.options
+def _key_for(guard: Guard, bound: BoundCall[Any]) -> str:
+    """The key that follows from what a call is made for; empty: none does."""
+    options, tool = bound.options, bound.tool.name
+    if options.undoes:
+        return business_key(guard.tenant, tool, (options.undoes,), "undo")
+    if options.draft:
+        return draft_key(guard.tenant, tool, options.draft.operation_id, options.draft.no)
+    return options.part.key if options.part else ""
+
+
+def _business_key(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: Place) -> str:
+    parts, in_run = _business_parts(bound, arguments), bound.tool.checked.options.key_scope == "run"
+    if in_run and place.run is None:
+        raise ValueError("key_scope='run' needs a run: make the call inside `with guard.run(…)`")
+    return business_key(guard.tenant, bound.tool.name, parts, place.run.scope if in_run and place.run else None)
+
+
+def _business_parts(bound: BoundCall[Any], arguments: Arguments) -> tuple[str, ...]:
+    key = bound.tool.checked.options.key
     if bound.options.key is not None:
         return ("given", bound.options.key)
-    if callable(declared.key):
-        made = declared.key(**arguments.given)
-        if not made or type(made) is not str:
-            raise ValueError("key= gave no text: a key made of nothing would make all such calls the same one")
-        return ("made", made)
-    return template_parts(declared.key, arguments.plain) if declared.key is not None else None
+    if not callable(key):
+        return template_parts(key or "", arguments.plain)
+    made = key(**arguments.given)
+    if not made or type(made) is not str:
+        raise ValueError("key= gave no text: a key made of nothing would make all such calls the same one")
+    return ("made", made)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections.abc
-import dataclasses
 import inspect
 import typing
 from collections import Counter
@@ -17,6 +16,7 @@ from settled.core.keys import business_key, content_digest
 from settled.core.loosening import nearest
 from settled.core.model import BatchItem, Effect, Part
 from settled.core.parts import split_of
+from settled.core.values import replace
 from settled.current import current
 from settled.errors import DeclarationError, NotExecuted, PartlyDone
 from settled.partial.outcome import AMBIGUOUS, Outcome, done, not_done, unknown
@@ -246,4 +246,4 @@ def _tell(keys: Sequence[str]) -> None:
     """Let the tool see the keys of its items."""
     now = current.get()
     if now is not None:
-        current.set(dataclasses.replace(now, items=tuple(keys)))
+        current.set(replace(now, items=tuple(keys)))

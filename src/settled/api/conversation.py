@@ -86,8 +86,11 @@ class _Live(Struct, eq=False):
         return asked.message == self.message or self._known(asked.message, seen)
 
     def _known(self, message: str, seen: AbstractSet[str]) -> bool:
-        """Whether the history holds what was told here, and nothing that was told elsewhere since."""
-        if not self.told <= seen and any(step.rpartition("/")[0] != message for step in self.told - seen):
+        """Whether the history holds all that was asked for here, and nothing that was told elsewhere since.
+
+        What is under way counts too: whoever asks meanwhile has sent the same thing again, and waits for its answer.
+        """
+        if not self.given <= seen and any(step.rpartition("/")[0] != message for step in self.given - seen):
             return False
         return seen <= self.given or not (seen - self.given - self.before)
 
@@ -103,6 +106,13 @@ class _Live(Struct, eq=False):
         return step
 
 
+class _Entries(Struct, eq=False):
+    """Of one run, made in this process."""
+
+    newest: int = 0
+    underway: int = 0
+
+
 class _Again(Exception):  # noqa: N818 - no error: whoever waited looks again
     """The asker that was to enter the run was stopped."""
 
@@ -113,6 +123,7 @@ class Conversations:
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._live: OrderedDict[str, _Live] = OrderedDict()
+        self._entries: OrderedDict[str, _Entries] = OrderedDict()
         self._lock = threading.Lock()
 
     def enter(self, asked: Asked, tool_of: ToolOf) -> tuple[Run, str]:
@@ -125,7 +136,10 @@ class Conversations:
                 if turn.before is not None:
                     turn.before.result()
                 if turn.enters:
-                    turn.live.run.enter_here()
+                    try:
+                        turn.live.run.enter_here()
+                    finally:
+                        self._entered(turn.live.run)
                 if turn.matches():
                     turn.live.run.reserve(_bound(asked, tool_of))
             except _Again:
@@ -146,7 +160,10 @@ class Conversations:
                 if turn.before is not None:
                     await _result(turn.before)
                 if turn.enters:
-                    await turn.live.run.aenter_here()
+                    try:
+                        await turn.live.run.aenter_here()
+                    finally:
+                        self._entered(turn.live.run)
                 if turn.matches():
                     await turn.live.run.areserve(_bound(asked, tool_of))
             except _Again:
@@ -163,6 +180,23 @@ class Conversations:
         if live is not None and step in live.given:
             live.told.add(step)
 
+    def passed_by(self, asked: Asked, run: Run) -> bool:
+        """Whether another turn of the same conversation was entered here since; then the next ask enters this one anew.
+
+        Which of two is entered last is up to the journal: it need not be the one that is remembered as the last.
+        """
+        with self._lock:
+            made, live = self._entries.get(asked.run), self._live.get(asked.run)
+            passed = made is not None and (made.underway > 0 or made.newest > run.entry)
+            if passed and live is not None and live.run is run:
+                del self._live[asked.run]
+            return passed
+
+    def _entered(self, run: Run) -> None:
+        with self._lock:
+            made = self._entries[run.run_id]
+            made.newest, made.underway = max(made.newest, run.entry), made.underway - 1
+
     def _find(self, asked: Asked) -> tuple[Run, str] | _Turn:
         """Return the run and the step; or what this asker must do before its call may be made."""
         with self._lock:
@@ -171,6 +205,7 @@ class Conversations:
                 live = self._live[asked.run] = self._begun(asked)
                 if len(self._live) > MOST_CONVERSATIONS:
                     self._live.popitem(last=False)
+                self._enters(asked.run)
                 return _Turn(asked, live, live.take(asked.steps), live.ready, enters=True)
             self._live.move_to_end(asked.run)
             step = live.take(asked.steps)
@@ -180,6 +215,14 @@ class Conversations:
                     before, live.ready = live.ready, Future()
                     return _Turn(asked, live, step, live.ready, before)
             return (live.run, step) if live.ready is None else _Turn(asked, live, step, None, live.ready)
+
+    def _enters(self, run: str) -> None:
+        made = self._entries.setdefault(run, _Entries())
+        made.underway += 1
+        self._entries.move_to_end(run)
+        oldest = next(iter(self._entries))
+        if len(self._entries) > MOST_CONVERSATIONS and not self._entries[oldest].underway:
+            del self._entries[oldest]
 
     def _begun(self, asked: Asked) -> _Live:
         seen = asked.seen or frozenset()

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from settled.api import making
-from settled.api.options import Checked, read_options
+from settled.api.checked import Checked
+from settled.api.options import read_options
 from settled.api.schema import Arguments, BadArguments, Schema, is_fixed, plain
 from settled.api.tool import AsyncTool
 from settled.core import codec

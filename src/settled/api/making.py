@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -74,28 +75,29 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
         return invalid(guard, bound, {"arguments": str(error)})
     except Exception as error:  # noqa: BLE001 - the tool's own key= function
         return invalid(guard, bound, {"arguments": f"no key can be made of them: {type(error).__name__}"})
-    if ask is not None and place.run is not None and place.run.recollection is not None:
-        recalling.to_be_claimed(place.run, ask)
-    if ask is not None and ask.leave is not None:
+    run, part = place.run, bound.options.part
+    if ask is None:
+        why = guard.pauses.reason(tool.name)
+        if why is not None:
+            return to_result(guard, tool, replace(rejected("paused"), note=why))
+    elif ask.leave is not None:
         guard.floor.attend()  # its asker may wait for the person whom the alert is to reach
-    binding = make_binding(guard, tool, arguments, ask, bound.options.part)
-    if ask is None and (why := guard.pauses.reason(tool.name)) is not None:
-        return to_result(guard, tool, replace(rejected("paused"), note=why))
-    if place.run is not None:
-        place.run.bind(binding, tool.name, arguments.plain)
-    budget = place.run.charge if place.run else None
+    binding = make_binding(guard, tool, arguments, ask, part)
     limits = _UNLIMITED if place is NOWHERE and bound.options is ORDINARY else _limits(guard, bound, place)
-    life = Life(ask, _policy(bound), limits, guard.floor.now(), budget=budget, clean=binding.clean)
-    if bound.options.part is not None:
-        life.again = bound.options.part.again
-    if place.run is not None:
-        life.state, life.share = place.run.state, binding.share
+    policy = tool.checked.policy if part is None else _policy_of(part, tool.checked.policy)
+    life = Life(ask, policy, limits, guard.floor.now(), clean=binding.clean)
+    if part is not None:
+        life.again = part.again
+    if run is not None:
+        if ask is not None:
+            recalling.to_be_claimed(run, ask)
+        run.bind(binding, tool.name, arguments.plain)
+        life.budget, life.state, life.share = run.charge, run.state, binding.share
     return Prepared(bound, life, binding, arguments.given)
 
 
-def _policy(bound: BoundCall[Any]) -> Policy:
-    part, policy = bound.options.part, bound.tool.checked.policy
-    return policy if part is None else dataclasses.replace(policy, attempts=max(1, part.attempts))
+def _policy_of(part: PartOf, policy: Policy) -> Policy:
+    return dataclasses.replace(policy, attempts=max(1, part.attempts))
 
 
 _INSIDE = "it would be put on record while the transaction around it may yet be rolled back; call it before or after"
@@ -149,7 +151,7 @@ def _parts(guard: Guard, tool: Tool[Any, Any]) -> tuple[Any, ...]:
         options.refresh,
         guard.breakers.of(tool),
         guard.pools_of(tool),
-        lambda key: format_key(key, options.key_format),
+        functools.partial(format_key, key_format=options.key_format),
         not guard.vault.encrypts,
     )
     return tool.parts
@@ -172,30 +174,38 @@ def _hidden(arguments: Mapping[str, Any], redacted: Sequence[str]) -> frozenset[
 def _runner(
     guard: Guard, tool: Tool[Any, Any], arguments: Arguments, ask: Ask | None, part: PartOf | None
 ) -> Callable[[Call | None], Any]:
-    names, function, given = tool.schema.call_parameters, tool.function, arguments.given
-    if ask is None and arguments.fixed and not names:
+    function, given, fixed, plain = tool.function, arguments.given, arguments.fixed, tool.checked.plain
+    if ask is None and fixed and plain:
         return lambda _: function(**given)
-    transactions, precheck = tool.schema.transaction_parameters, tool.checked.options.precheck
-    by_items = tool.checked.batch is not None
 
     def run(call: Call | None) -> Any:
-        repeat = call is not None and ask is not None and call.words != ask.words
-        own = as_recorded(guard, tool, call, given) if call is not None and repeat else given
+        own = given
+        if call is not None and ask is not None and call.words != ask.words:
+            own = as_recorded(guard, tool, call, given)
         # Each attempt gets the arguments as they were: a tool may change what it is given.
-        own = snapshot(own)
-        if transactions:
-            own = own | dict.fromkeys(transactions, lent.get())
-        if precheck is not None:
-            demand_leave(precheck, own)
-        if tool.drafted and call is not None:
-            from settled.api.drafting import confirming  # noqa: PLC0415 - each needs the other
-
-            return confirming(guard, tool, call, own)
-        if by_items:
-            return by_item(guard, tool, part, call, own, lambda: function(**own, **dict.fromkeys(names, current.get())))
-        return function(**own, **dict.fromkeys(names, current.get())) if names else function(**own)
+        if not fixed:
+            own = snapshot(own)
+        return function(**own) if plain else _run(guard, tool, part, call, own)
 
     return run
+
+
+def _run(guard: Guard, tool: Tool[Any, Any], part: PartOf | None, call: Call | None, own: dict[str, Any]) -> Any:
+    """Run a function that takes more than its arguments, or around which more is done."""
+    schema, precheck = tool.schema, tool.checked.options.precheck
+    if schema.transaction_parameters:
+        own = own | dict.fromkeys(schema.transaction_parameters, lent.get())
+    if precheck is not None:
+        demand_leave(precheck, own)
+    if tool.drafted and call is not None:
+        from settled.api.drafting import confirming  # noqa: PLC0415 - each needs the other
+
+        return confirming(guard, tool, call, own)
+
+    def function() -> Any:
+        return tool.function(**own, **dict.fromkeys(schema.call_parameters, current.get()))
+
+    return function() if tool.checked.batch is None else by_item(guard, tool, part, call, own, function)
 
 
 def as_recorded(guard: Guard, tool: Tool[Any, Any], call: Call, given: dict[str, Any]) -> dict[str, Any]:
@@ -285,7 +295,9 @@ def finish(guard: Guard, prepared: Prepared, answer: Answer) -> Result[Any]:
 def value_of(guard: Guard, prepared: Prepared, answer: Answer) -> Any:
     """Return what the result would unwrap to, or raise what it raises; a result is made only where it is raised."""
     if answer.status == "succeeded":
-        value, available, _ = (answer.value, True, "") if answer.fresh else _value(guard, prepared.bound.tool, answer)
+        value, available = answer.value, answer.fresh
+        if not available:
+            value, available, _ = _value(guard, prepared.bound.tool, answer)
         if available:
             if prepared.life.ask is not None or prepared.bound.options is not ORDINARY:
                 note(guard, prepared, answer)
@@ -301,13 +313,14 @@ def value_on_record(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> Any:
 
 def note(guard: Guard, prepared: Prepared, answer: Answer) -> None:
     """Remember of an answer what counts for later calls."""
-    tool = prepared.bound.tool
-    if answer.status == "succeeded" and prepared.bound.options.by_model:
-        guard.streak_of().succeeded(tool.name)
-    ask = prepared.life.ask
-    if ask is not None and ask.kind is KeyKind.RANDOM and answer.call is not None:
-        is_open = answer.status in ("unknown", "in_progress", "partial")
-        guard.told_open.note(told_as(ask.tool, ask.fingerprint), answer.call.operation_id, is_open=is_open)
+    ask, call = prepared.life.ask, answer.call
+    if prepared.bound.options.by_model and answer.status == "succeeded":
+        guard.streak_of().succeeded(prepared.bound.tool.name)
+    if ask is None or call is None or ask.kind is not KeyKind.RANDOM:
+        return
+    is_open = answer.status in ("unknown", "in_progress", "partial")
+    if is_open or guard.told_open:
+        guard.told_open.note(told_as(ask.tool, ask.fingerprint), call.operation_id, is_open=is_open)
 
 
 def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | None = None) -> Result[Any]:

@@ -56,17 +56,16 @@ class Pauses:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._read: Mapping[str, str] = {}
-        self._at = -YOUNG
+        self._until = 0.0
 
     def forget(self) -> None:
         """Read them anew the next time."""
-        self._at = -YOUNG
+        self._until = 0.0
 
     def reason(self, tool: str) -> str | None:
         """Return why a tool is paused; ``None`` if it is not, or was not a second ago."""
-        now = time.monotonic()
-        if now - self._at >= YOUNG:
-            self._at = now
+        if time.monotonic() >= self._until:
+            self._until = time.monotonic() + YOUNG
             with suppress(JournalError):  # such a call needs no journal: it goes by what was read last
                 self._read = self._journal.notes(notes.PAUSED)
         text = self._read.get(tool)

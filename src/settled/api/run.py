@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import threading
 import time
-from concurrent.futures import wait
-from contextvars import Context, ContextVar, Token, copy_context
-from functools import partial
+from contextvars import ContextVar, Token, copy_context
 from typing import TYPE_CHECKING, Any, Self
 
-from settled.api import secrets
+from settled.api import secrets, siblings
 from settled.api.entering import Entering, Saga, reason_of
 from settled.api.recollection import Recollection
 from settled.api.run_state import State, decoded
 from settled.core.books import RunState
 from settled.core.breaker import Breaker
 from settled.core.charge import Charge
-from settled.core.claim import Reserve
 from settled.core.entry import Entry
 from settled.core.invalid import InvalidStreak
 from settled.core.joins import LookAtLanes
@@ -29,12 +25,12 @@ from settled.core.runs import EnterRun, Held, LeaveRun, ReadState, SaveState, sc
 from settled.core.values import replace
 from settled.current import CurrentCall, current
 from settled.drivers.floor import OF_A_RUN
-from settled.drivers.leaving import side_by_side
 from settled.drivers.waiting import in_loop
 from settled.errors import DeclarationError, JournalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from contextvars import Context
 
     from settled.api.bound import BoundCall, PendingCall
     from settled.api.guard import Guard
@@ -47,7 +43,6 @@ if TYPE_CHECKING:
     from settled.tokens import RunToken
 
 current_run: ContextVar[Run | None] = ContextVar("settled_run", default=None)
-MOST_THREADS = 32
 
 
 class Run:
@@ -156,6 +151,12 @@ class Run:
         saved = self.guard.journal.perform(ReadState(self.record_id, self.guard.tenant, self.entry + 1))
         return decoded(self.guard.vault, saved)
 
+    def context(self) -> Context:
+        """Return a copy of the caller's context in which this run is the one that is worked on."""
+        own = copy_context()
+        own.run(current_run.set, self)
+        return own
+
     # --- entering ---
 
     def _enter(self) -> Entering:
@@ -235,11 +236,11 @@ class Run:
 
     def reserve(self, calls: Sequence[BoundCall[Any]]) -> None:
         """Match all calls of one message to earlier ones before any of them is made."""
-        self.guard.journal.perform(self._reserve(calls))
+        self.guard.journal.perform(siblings.reservation(self, calls))
 
     async def areserve(self, calls: Sequence[BoundCall[Any]]) -> None:
         """Like ``reserve``, from async code."""
-        await self.guard.journal.aperform(self._reserve(calls))
+        await self.guard.journal.aperform(siblings.reservation(self, calls))
 
     def __enter__(self) -> Self:
         entering = self._enter()
@@ -429,30 +430,7 @@ class Run:
         self._messages += 1
         message = f"gather/{self.entry}/{self._messages}"
         bound = [call.as_sibling(message, place) for place, call in enumerate(calls)]
-        return self._agather(bound) if in_loop() else self._gather(bound)
-
-    def _gather(self, bound: list[BoundCall[Any]]) -> list[Any]:
-        self.reserve(bound)
-        futures = side_by_side([partial(self._within_it().run, call.call) for call in bound], MOST_THREADS)
-        wait(futures)  # what raises (the journal failed) must not lose what the others brought
-        return [future.result() for future in futures]
-
-    async def _agather(self, bound: list[BoundCall[Any]]) -> list[Any]:
-        await self.areserve(bound)
-        loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(call.acall(), context=self._within_it()) for call in bound]
-        await asyncio.gather(*tasks, return_exceptions=True)  # as above: one that raises must not lose the others
-        return [task.result() for task in tasks]
-
-    def _reserve(self, bound: Sequence[BoundCall[Any]]) -> Reserve:
-        asks = [self._within_it().run(call.ask) for call in bound]
-        return Reserve([ask for ask in asks if ask is not None])
-
-    def _within_it(self) -> Context:
-        """Return a copy of the caller's context in which this run is the one that is worked on."""
-        own = copy_context()
-        own.run(current_run.set, self)
-        return own
+        return siblings.agather(self, bound) if in_loop() else siblings.gather(self, bound)
 
 
 def _standing(run: RunRecord | Held | None) -> str:

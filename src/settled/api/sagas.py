@@ -219,7 +219,7 @@ async def _aperform(guard: Guard, command: Any) -> Any:
             bound = undoing_call(guard, call)
             return bound if isinstance(bound, Compensated) else _came_to(guard, await bound.acall())
         case AwaitCall():
-            return await aio.Hand(_NOBODY, floor).await_call(command)
+            return await aio.Hand(_NOBODY, floor).perform(command)
         case Sleep(seconds):
             await asyncio.sleep(seconds)
             return Woke(floor.now())

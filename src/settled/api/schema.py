@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import types
 import typing
 from collections import Counter
 from decimal import Decimal
@@ -39,6 +40,7 @@ GIVEN = "given by a person, in the form of JSON"
 _EQUAL = frozenset({str, int, bool, bytes, type(None)})
 """Types whose values are the same when they are equal."""
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None), Decimal})
+_CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
 
 
 class BadArguments(ValueError):  # noqa: N818 - the name says what is wrong
@@ -80,6 +82,7 @@ class Schema:
         self._validate = self._model.__pydantic_validator__.validate_python
         self.parameters = tuple(self._model.model_fields)
         self._result = _adapter(self.returns)
+        self._only_looked_at = only_looked_at(self.returns)
 
     def _build(self) -> type[BaseModel]:
         fields: dict[str, Any] = {}
@@ -146,8 +149,12 @@ class Schema:
         if type(value) in _PLAIN and self._result is None:
             return codec.dumps(value), ""
         try:
-            data = self._dump(value)
-            if same(value, self._typed(data)):
+            if self._only_looked_at:  # what ``dumps`` takes comes back as it is: no copy is needed to be looked at
+                data, typed = codec.dumps(value), self._validated(value)
+            else:
+                data = self._dump(value)
+                typed = self._typed(data)
+            if same(value, typed):
                 return data, ""
         except Exception as error:  # noqa: BLE001 - bookkeeping must never undo an effect
             return self._raw(value, type(error).__name__)
@@ -196,8 +203,10 @@ class Schema:
         return typed
 
     def _typed(self, data: bytes) -> Any:
-        value = codec.loads(data)
-        return value if self._result is None else self._result.validate_python(value)
+        return self._validated(codec.loads(data))
+
+    def _validated(self, value: object) -> Any:
+        return value if self._result is None else self._result.validator.validate_python(value)
 
 
 def snapshot(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -207,10 +216,7 @@ def snapshot(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def is_fixed(arguments: dict[str, Any]) -> bool:
     """Whether all of them are of types that cannot change."""
-    for each in arguments.values():  # noqa: SIM110 - all() of a generator takes twice as long
-        if type(each) not in _PLAIN:
-            return False
-    return True
+    return _PLAIN.issuperset(map(type, arguments.values()))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -221,13 +227,13 @@ def same(one: Any, other: Any) -> bool:
     if kind in _EQUAL:
         return bool(one == other)
     if kind is dict:  # the order of names counts too: it comes back
-        return len(one) == len(other) and all(map(same, one, other)) and all(map(same, one.values(), other.values()))
+        return _all_same([*one, *one.values()], [*other, *other.values()])
     if isinstance(one, BaseModel):
         return same(vars(one), vars(other)) and same(one.__pydantic_private__, other.__pydantic_private__)
     if hasattr(kind, "__dataclass_fields__"):
         return all(same(getattr(one, name), getattr(other, name)) for name in kind.__dataclass_fields__)
     if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
+        return _all_same([*one], [*other])
     if isinstance(one, dict):  # a subclass may list its members in its own way
         return same(list(one.items()), list(other.items()))
     if isinstance(one, float):
@@ -235,6 +241,13 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, set | frozenset):
         return bool(one == other) and Counter(map(type, one)) == Counter(map(type, other))
     return bool(one == other)
+
+
+def _all_same(ones: list[Any], others: list[Any]) -> bool:
+    kinds = [*map(type, ones)]
+    if kinds != [*map(type, others)]:
+        return False
+    return ones == others if _EQUAL.issuperset(kinds) else all(map(same, ones, others))
 
 
 def plain(value: Any) -> Any:
@@ -287,6 +300,17 @@ def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
         return TypeAdapter(annotation, config=None)
     except PydanticUserError:
         return _lenient(annotation)
+
+
+def only_looked_at(annotation: Any) -> bool:
+    """Whether validation by it calls nobody's code, which might change the value: it is made of plain types alone."""
+    if annotation is Any or annotation is None:
+        return True
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is None:
+        return isinstance(annotation, type) and annotation in _PLAIN | _CONTAINERS
+    made_of = origin in _CONTAINERS or origin in (typing.Union, types.UnionType)
+    return made_of and all(each is ... or only_looked_at(each) for each in inner)
 
 
 def _lenient(annotation: Any) -> TypeAdapter[Any] | None:

@@ -7,9 +7,10 @@ import inspect
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from settled.api.bound import BoundCall, CallOptions, PendingCall
+from settled.api.checked import Checked
 from settled.api.drafted import check_drafting
 from settled.api.giving_way import chain_of, check_fallback
-from settled.api.options import Checked, Options, read_options
+from settled.api.options import Options, read_options
 from settled.api.schema import Schema
 from settled.errors import DeclarationError
 

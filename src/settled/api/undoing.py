@@ -14,6 +14,7 @@ from settled.core.drafts import is_draft
 from settled.core.model import Effect, Part
 from settled.core.parts import split_of
 from settled.core.value_types import fields_of
+from settled.core.values import replace
 from settled.errors import DeclarationError, JournalError, NotExecuted
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def arguments_for(
 
     assert tool is not None  # noqa: S101 - for the type checker: undo is a tool's
     try:
-        made = undo(dataclasses.replace(view(guard, tool, call), arguments=arguments), result)
+        made = undo(replace(view(guard, tool, call), arguments=arguments), result)
     except Exception as error:
         raise NotFilled(f"undo raised {type(error).__name__}") from error
     if not isinstance(made, Mapping):

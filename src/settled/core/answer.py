@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from settled.core.states import State
-from settled.core.values import replace
 
 Status = Literal[
     "succeeded", "failed", "not_done", "partial", "unknown", "in_progress", "awaiting_approval", "refused",
@@ -75,8 +74,3 @@ def by_itself(value: object, attempts: int) -> Answer:
 def rejected(reason: str, *, calls: tuple[Call, ...] = (), retry_after: float | None = None) -> Answer:
     """Return the answer for an ask of which nothing was tried."""
     return Answer("rejected", reason=reason, earlier=calls, retry_after=retry_after)
-
-
-def with_value(answer: Answer, value: object) -> Answer:
-    """Return the answer with the value that this asker's own attempt brought."""
-    return replace(answer, value=value, fresh=True)

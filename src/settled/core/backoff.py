@@ -55,8 +55,6 @@ class Backoff:
 
     def ceiling(self, k: int, *, throttled: bool = False) -> float:
         """``min(cap, base * 2**k)`` in seconds, for any ``k`` from 0 on."""
-        if k < 0:
-            raise ValueError(f"k counts repeats from 0, not {k!r}")
         return self._doubled(k, throttled=throttled, most=self.cap)
 
     def delay(
@@ -90,7 +88,7 @@ class Backoff:
         return max(jittered, hint * (1 + draw * _HINT_JITTER))
 
     def _jittered(self, k: int, draw: float, *, throttled: bool, previous: float | None) -> float:
-        ceiling = self.ceiling(k, throttled=throttled)
+        ceiling = self._doubled(k, throttled=throttled, most=self.cap)
         match self.jitter:
             case "full":
                 return draw * ceiling
@@ -111,11 +109,12 @@ class Backoff:
         return low + draw * (high - low)
 
     def _doubled(self, k: int, *, throttled: bool, most: float) -> float:
-        base = self.throttled_base if throttled else self.base
-        # Decided on logarithms: 2**k may be no float. A cap so small that its share is 0 leaves nothing to double.
-        if most == 0.0 or k > math.log2(most) - math.log2(base):
+        if k < 0:
+            raise ValueError(f"k counts repeats from 0, not {k!r}")
+        try:
+            return min(most, math.ldexp(self.throttled_base if throttled else self.base, k))
+        except OverflowError:  # it is no float any more
             return most
-        return min(most, math.ldexp(base, k))
 
 
 def fits(delay: float, now: float, deadline: float | None, least: float) -> bool:

@@ -91,6 +91,7 @@ class Breaker:
     """
 
     _bits: int
+    _calm: bool
     _next: int
     _run: int
 
@@ -160,12 +161,14 @@ class Breaker:
         if verdict == "success":
             if self._bits:
                 self._note(0, now)
-            else:  # the same, where no failure has to be moved on
+                self._run = 0
+                if not (self._calm or self._is_calm(*self._window(now))):  # a success makes no calm window uneasy
+                    return None
+            else:  # the same, where no failure has to be moved on, ends a run, or makes the window uneasy
                 self._times[self._next] = now
                 self._next = (self._next + 1) % len(self._times)
-            self._run = 0
-            if self._calm or self._is_calm(*self._window(now)):  # a success makes no calm window uneasy
-                self._usual *= _KEEP
+                self._calm = True
+            self._usual *= _KEEP
             return None
         if verdict == "failure":
             self._note(1, now)
@@ -241,7 +244,7 @@ class Breaker:
         for failed, at in outcomes:
             self._note(failed, at)
         self._state, self._until, self._usual = state, until, usual
-        self._run, self._trips, self._calm = run, trips, calm
+        self._run, self._trips, self._calm = run if self._bits & 1 else 0, trips, calm
 
     def _note(self, failed: int, now: float) -> None:
         self._times[self._next] = now

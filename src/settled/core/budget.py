@@ -65,9 +65,10 @@ class Pool:
         Raises:
             ValueError: they are not there.
         """
-        if not self.grants(cost):
+        taken = _milli(cost)
+        if taken > self._level:
             raise ValueError(f"{cost} tokens asked of a pool that holds {self.level}")
-        self._level -= _milli(cost)
+        self._level -= taken
 
     def refund(self, cost: float) -> None:
         """Give back what a repeat that never began had taken."""
@@ -323,7 +324,8 @@ class Pools:
             ValueError: a cost that is not a finite number above 0, or tokens that are no count.
         """
         _check_tokens("cost", cost)
-        _check_count("tokens", tokens)
+        if tokens != 0:  # as most send none
+            _check_count("tokens", tokens)
         refusal = self._refusal(tool, cost, tokens)
         if refusal is None:
             self._debit(tool, cost, tokens)
@@ -340,10 +342,11 @@ class Pools:
             self.tokens.refund(tokens)
 
     def _refusal(self, tool: str, cost: float, tokens: int) -> str | None:
-        for budget in (self.run, self.session):
-            refused = None if budget is None else budget.refusal(tool)
-            if refused is not None:
-                return refused
+        refused = None if self.run is None else self.run.refusal(tool)
+        if refused is None and self.session is not None:
+            refused = self.session.refusal(tool)
+        if refused is not None:
+            return refused
         if self.process is not None and not self.process.grants(cost):
             return "retry_budget:process"
         if self.tokens is not None and not self.tokens.grants(tokens):
@@ -351,9 +354,10 @@ class Pools:
         return None
 
     def _debit(self, tool: str, cost: float, tokens: int) -> None:
-        for budget in (self.run, self.session):
-            if budget is not None:
-                budget.try_spend(tool)
+        if self.run is not None:
+            self.run.try_spend(tool)
+        if self.session is not None:
+            self.session.try_spend(tool)
         if self.process is not None:
             self.process.debit(cost)
         if self.tokens is not None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from settled.core.model import Attempt, Fault, KeyKind, Leave, Moment, Owner, Standing, Terms
+from settled.core.model import IN_DOUBT, Attempt, Fault, KeyKind, Leave, Moment, Owner, Standing, Terms
 from settled.core.states import Event, State, next_state
-from settled.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,12 +84,12 @@ class Call(Struct, frozen=True):
     @property
     def doubted_before(self) -> bool:
         """Whether an attempt before the last one may have had an effect."""
-        return any(a.in_doubt for a in self.attempts[:-1])
+        return len(self.attempts) > 1 and any_in_doubt(self.attempts[:-1])
 
     @property
     def doubtful(self) -> tuple[Attempt, ...]:
         """The attempts that may have had an effect nobody knows of."""
-        return tuple(a for a in self.attempts if a.in_doubt)
+        return tuple([a for a in self.attempts if a.standing in IN_DOUBT])
 
 
 class LogRow(Struct, frozen=True):
@@ -111,13 +110,15 @@ class LogRow(Struct, frozen=True):
 
 def chain(previous: str, row: LogRow) -> str:
     """Return the head after ``row``: SHA-256 over the former head and all fields of the row."""
-    return _head(
-        previous, row.operation_id, row.no, row.at, row.event, row.state, row.epoch, row.attempt, row.detail, row.digest
-    )
+    return _head(previous, structs.astuple(row)[:-1])
 
 
-def _head(previous: str, operation_id: str, no: int, at: float, *rest: object) -> str:
-    text = "\x1f".join(map(str, (previous, operation_id, no, repr(at), *rest)))
+_CHAINED = "\x1f".join(("%s", "%s", "%s", "%r", *("%s",) * 6))
+"""The former head and all fields of a row; of its instant all digits."""
+
+
+def _head(previous: str, fields: tuple[object, ...]) -> str:
+    text = _CHAINED % (previous, *fields)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -127,7 +128,7 @@ def evolve(call: Call, event: Event, now: Moment, *, detail: str = "", **changes
     Raises ``IllegalTransition`` where the table has no row for it.
     """
     state, no = next_state(call.state, event), call.log_no + 1
-    payload = changes.get("result") or b""
+    payload = changes.get("result")
     fields = (
         call.operation_id,
         no,
@@ -139,23 +140,27 @@ def evolve(call: Call, event: Event, now: Moment, *, detail: str = "", **changes
         detail,
         sha256(payload).hexdigest() if payload else "",
     )
-    head = _head(call.log_head, *fields)
-    return replace(call, state=state, changed=now, log_no=no, log_head=head, **changes), LogRow(*fields, head)
+    head = _head(call.log_head, fields)
+    after = structs.replace(call, state=state, changed=now, log_no=no, log_head=head, **changes)
+    return after, LogRow(*fields, head)
 
 
 def with_attempt(call: Call, no: int, **changes: Any) -> tuple[Attempt, ...]:
     """Return the attempts with number ``no`` changed."""
-    return tuple(replace(a, **changes) if a.no == no else a for a in call.attempts)
+    return tuple([structs.replace(a, **changes) if a.no == no else a for a in call.attempts])
 
 
 def attempt_of(call: Call, no: int) -> Attempt | None:
     """Return the attempt with number ``no``."""
-    return next((a for a in call.attempts if a.no == no), None)
+    for attempt in call.attempts:
+        if attempt.no == no:
+            return attempt
+    return None
 
 
 def opened(call: Call, owner: Owner, epoch: int, now: Moment) -> tuple[Attempt, ...]:
     """Return the attempts with the intent of one more."""
-    return (*call.attempts, Attempt(no=len(call.attempts) + 1, epoch=epoch, owner=owner, begun=now))
+    return (*call.attempts, Attempt(len(call.attempts) + 1, epoch, owner, now))
 
 
 def standing_of(fault: Fault | None) -> Standing:
@@ -165,4 +170,4 @@ def standing_of(fault: Fault | None) -> Standing:
 
 def any_in_doubt(attempts: Sequence[Attempt]) -> bool:
     """Whether one of the attempts may have had an effect nobody knows of."""
-    return any(a.in_doubt for a in attempts)
+    return any(a.standing in IN_DOUBT for a in attempts)

@@ -32,11 +32,12 @@ VERSION = 1
 _MICROSECOND = timedelta(microseconds=1)
 _NO_RULES = Node()
 _SEQUENCES = (list, tuple, set, frozenset)
+_TEXT_ALONE = frozenset({str})
 _SMALL = 10**18
 _Writer: TypeAlias = Callable[[Any, int], bytes]
 
 
-def encode(value: object, *, rules: Rules | None = None) -> bytes:
+def encode(value: object, rules: Rules | None = None) -> bytes:
     """The canonical form of a value, loosened by declared rules only.
 
     Raises:
@@ -50,17 +51,16 @@ def encode(value: object, *, rules: Rules | None = None) -> bytes:
 
 
 def _write(value: object, depth: int) -> bytes:
-    writer = _WRITERS.get(type(value)) or _by_looks(value)
-    return writer(value, depth)
+    return _WRITERS[type(value)](value, depth)
 
 
-def _by_looks(value: object) -> _Writer:
-    """The writer for an instance of a subclass, or for what is made of fields."""
+def _by_looks(value: object, depth: int) -> bytes:
+    """Write an instance of a subclass, or what is made of fields."""
     for base, writer in _BASES:
         if isinstance(value, base):
-            return writer
+            return writer(value, depth)
     if fields_of(value) is not None:
-        return _fields
+        return _fields(value, depth)
     raise NotCanonical(f"a {type(value).__name__} has no canonical form; give text, numbers, lists or dicts")
 
 
@@ -131,23 +131,24 @@ def _elements(values: Iterable[object], depth: int, each: Node | None = None) ->
 
 def _object(members: Mapping[str, object], depth: int, node: Node = _NO_RULES) -> bytes:
     _refuse_deep(depth)
-    parts = [b"o%d:" % len(members)]
-    for name in sorted(_names(members)):
-        child = node.members.get(name)
+    if not _TEXT_ALONE.issuperset(map(type, members)):
+        _refuse_names(members)
+    parts, rules = [b"o%d:" % len(members)], node.members
+    for name in sorted(members):
+        member, child = members[name], rules.get(name)
         try:
             parts.append(_text(name))
-            parts.append(_write(members[name], depth + 1) if child is None else _ruled(child, members[name], depth + 1))
+            parts.append(_write(member, depth + 1) if child is None else _ruled(child, member, depth + 1))
         except NotCanonical as refused:
             refused.within(name)
             raise
     return b"".join(parts)
 
 
-def _names(members: Mapping[str, object]) -> Mapping[str, object]:
+def _refuse_names(members: Mapping[str, object]) -> None:
     for name in members:
         if not isinstance(name, str):
             raise NotCanonical(f"a name that is {type(name).__name__} and not text")
-    return members
 
 
 def _refuse_deep(depth: int) -> None:
@@ -188,7 +189,8 @@ def _bytes(value: bytes | bytearray, _: int) -> bytes:
 
 def _int(value: int, _: int) -> bytes:
     if value % 10 and -_SMALL < value < _SMALL:
-        return _number_of(int.__repr__(value), 0)  # the short way to what the last line would give
+        raw = b"%de0" % value  # the short way to what the last line would give
+        return b"n%d:%b" % (len(raw), raw)
     return _number(numeric.text_of(value))
 
 
@@ -267,4 +269,13 @@ _BASES: tuple[tuple[type, _Writer], ...] = (
     (UUID, _uuid),
     (type(None), _null),
 )
-_WRITERS: dict[type, _Writer] = dict(_BASES) | {dict: _object}
+
+
+class _Writers(dict[type, _Writer]):
+    """The writer for each type; for all others the one that looks closer."""
+
+    def __missing__(self, kind: type) -> _Writer:
+        return _by_looks
+
+
+_WRITERS = _Writers(dict(_BASES) | {dict: _object})

@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from settled.core.runs import Checkpoint
 
 
+FOUND = (Begun, Stands, Busy, Doubtful)
+"""The replies that one call gives."""
+
+
 class Claim(Struct, frozen=True):
     """Find what answers the ask; else, if ``begin``, put the call and its first intent on record."""
 
@@ -71,19 +75,18 @@ class Claim(Struct, frozen=True):
         mine = books.by_id(ask.operation_id)
         if mine is not None and mine.claim == ask.operation_id and mine.attempts:
             return Begun(mine)  # the answer to this very claim was lost
-        why = runs.barred(books, ask)
+        why = runs.barred(books, ask) if ask.run_id or ask.scope else ""
         if why:
             return Superseded(ask.run_id, why)
-        reply = self._decided(books, now)
+        reply = self._decided(books, mine, now)
         if self.checkpoint is not None and isinstance(reply, Begun):
             runs.keep_state(books, ask.tenant, self.checkpoint)
         return reply
 
-    def _decided(self, books: Books, now: Moment) -> ClaimReply:
-        pinned = books.by_id(self.pinned) if self.pinned else None
-        if pinned is not None:
+    def _decided(self, books: Books, mine: Call | None, now: Moment) -> ClaimReply:
+        if self.pinned and (pinned := books.by_id(self.pinned)) is not None:
             return self._answer(books, Match(pinned), now)
-        found = find(books, self.ask, now)
+        found = find(books, self.ask, mine, now)
         reply = self._new(books, now) if found is None else self._answer(books, found, now)
         _remember(books, self.ask, reply)
         return reply
@@ -172,26 +175,26 @@ class Claim(Struct, frozen=True):
         return Begun(taken)
 
     def _new(self, books: Books, now: Moment) -> ClaimReply:
+        ask, leave = self.ask, self.ask.leave
         if self.forgo and not self.begin:
             return self._forgone(books, now)
-        if self.ask.leave is not None and self.ask.leave.by_hand:
-            waits = _unsettled(books, self.ask)
-            return waits or Stands(ask_a_person(books, self._draft(books, now), self.ask.leave, now))
-        paused = paused_by(books, self.ask.tool)
+        if leave is not None and leave.by_hand:
+            return _unsettled(books, ask) or Stands(ask_a_person(books, self._draft(books, now), leave, now))
+        paused = paused_by(books, ask.tool)
         if paused is not None:
             return paused
         if not self.begin:
             return self._reserved(books, now) if self.drafting else WouldRun()
-        unsettled = _unsettled(books, self.ask)
+        unsettled = _unsettled(books, ask)
         if unsettled is not None:
             return unsettled
         bare = self._draft(books, now)
-        if self.ask.leave is not None:
-            return Stands(ask_for(books, bare, self.ask.leave, now))
-        pool = debit(books, bare.tenant, bare.tool, self.charge)
+        if leave is not None:
+            return Stands(ask_for(books, bare, leave, now))
+        pool = "" if self.charge is None else debit(books, ask.tenant, ask.tool, self.charge)
         if pool:
             return BudgetSpent(pool)
-        call, row = evolve(bare, Event.CLAIM, now, detail=self.ask.tool, attempts=opened(bare, bare.owner, 1, now))
+        call, row = evolve(bare, Event.CLAIM, now, detail=ask.tool, attempts=opened(bare, ask.owner, 1, now))
         books.put(call, row)
         return Begun(call)
 
@@ -210,7 +213,7 @@ class Claim(Struct, frozen=True):
         return Stands(call)
 
     def _draft(self, books: Books, now: Moment) -> Call:
-        ask, entry = self.ask, self.ask.entry
+        ask, entry = self.ask, 0 if self.ask.entry is None else self.ask.entry.no
         n = books.last_n(ask.scope, ask.lane, ask.tool, ask.identity) + 1 if ask.kind is KeyKind.SCOPED else 1
         return Call(
             operation_id=ask.operation_id,
@@ -233,19 +236,19 @@ class Claim(Struct, frozen=True):
             lease=now.plus(ask.lease),
             created=now,
             changed=now,
-            entry=entry.no if entry else 0,
-            series=entry.no if entry else 0,
+            entry=entry,
+            series=entry,
             message=ask.message,
             step=ask.step,
-            despite=tuple(sorted(ask.despite)),
-            sent_key=self._sent_key(books),
+            despite=tuple(sorted(ask.despite)) if ask.despite else (),
+            sent_key=self._sent_key(books) if ask.run_id and ask.kind is KeyKind.BUSINESS else "",
         )
 
     def _sent_key(self, books: Books) -> str:
         """Return the key to be sent in a run that was rewound: under the old one the old effect may be found."""
         ask = self.ask
-        own = ask.kind is KeyKind.BUSINESS and not ask.message.startswith(OF)  # items are named by their batch's record
-        run = books.run(ask.tenant, ask.run_id) if own and ask.run_id else None
+        own = not ask.message.startswith(OF)  # items are named by their batch's record
+        run = books.run(ask.tenant, ask.run_id) if own else None
         return f"{ask.key}~{run.rewound}" if run is not None and run.rewound else ""
 
 
@@ -261,15 +264,15 @@ def _unsettled(books: Books, ask: Ask, own: str = "") -> Unsettled | None:
 
 def _remember(books: Books, ask: Ask, reply: ClaimReply) -> None:
     """Note what is made in another call's place; and in the entry what this asker waits for or was told."""
-    if isinstance(reply, Begun | Stands | Busy | Doubtful):
-        note_step(books, ask, reply.call)
+    if ask.instead is not None and isinstance(reply, FOUND):
+        note_step(books, *ask.instead, reply.call)
     entry = ask.entry
     if entry is None:
         return
     if isinstance(reply, Untold):
         if reply.once:
             entry.refuse(ask.step or ask.operation_id, ask, reply.calls)
-    elif isinstance(reply, Begun | Stands | Busy | Doubtful):
+    elif isinstance(reply, FOUND):
         like = not isinstance(reply, Begun) and reply.like
         entry.take(reply.call, ask.words, ask.operation_id, like=like, step=ask.step)
         if ask.step:

@@ -37,8 +37,11 @@ _DEEPEST_TEXT = 2 * MAX_DEPTH + 4  # a tuple takes two levels of JSON, a time zo
 _SAFE_INT_BITS = 2_000  # readable under every setting of sys.set_int_max_str_digits
 _SPLIT_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _PACKED = re.compile(rb"z([1-9]\d{0,18}):")
-_TEXT = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":"))
-_Plain = Callable[[Any, int], object]
+_TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels, or inside itself"
+_TEXT_ALONE = frozenset({str})
+_quoted = json.encoder.encode_basestring_ascii
+_json = json.JSONEncoder(separators=(",", ":")).encode
+_Writer = Callable[[Any, int], str]
 _Members = TypeVar("_Members", dict[Any, Any], set[Any], frozenset[Any])
 
 
@@ -59,7 +62,7 @@ def dumps(value: object) -> bytes:
             they would come back as what they are not), a cycle, or more than ``MAX_DEPTH`` levels.
     """
     try:
-        text = _TEXT.encode(_plain(value, 0)).encode("ascii")
+        text = _WRITERS[type(value)](value, 0).encode("ascii")
     except RecursionError:
         raise NotEncodable("nested too deep for what the caller left of the stack") from None
     if len(text) > PACK_OVER:
@@ -102,103 +105,124 @@ def digest(data: bytes) -> str:
 # ------------------------------------------------------------------------------------------------------------- writing
 
 
-def _plain(value: object, depth: int) -> object:
-    """The value in terms of JSON."""
+def _refused(value: object, _: int) -> str:
     kind = type(value)
-    if kind is str:
-        return _text(value, depth)
-    if value is None or kind is bool:
-        return value
-    writer = _WRITERS.get(kind)
-    if writer is None:
-        raise NotEncodable(
-            f"a {kind.__module__}.{kind.__qualname__} is not written; return plain data, or annotate its type"
-        )
-    return writer(value, depth)
+    raise NotEncodable(
+        f"a {kind.__module__}.{kind.__qualname__} is not written; return plain data, or annotate its type"
+    )
 
 
-def _text(value: Any, _: int) -> object:
+class _Writers(dict[type, _Writer]):
+    """The writer for each type; for all others one that refuses them."""
+
+    def __missing__(self, kind: type) -> _Writer:
+        return _refused
+
+
+def _tagged(tag: str, payload: str) -> str:
+    return f'{{"${tag}":{payload}}}'
+
+
+def _null(_: None, __: int) -> str:
+    return "null"
+
+
+def _bool(value: bool, _: int) -> str:  # noqa: FBT001 - the value to write, not a switch
+    return "true" if value else "false"
+
+
+def _text(value: str, _: int) -> str:
     # The two halves of a pair, written as two escapes, would come back as one character.
     if not value.isascii() and _SPLIT_PAIR.search(value):
-        return {"$text": value.encode("utf-8", "surrogatepass").hex()}
-    return value
+        return _tagged("text", f'"{value.encode("utf-8", "surrogatepass").hex()}"')
+    return _quoted(value)
 
 
-def _int(value: int, _: int) -> object:
-    return value if value.bit_length() <= _SAFE_INT_BITS else {"$int": f"{value:x}"}
+def _int(value: int, _: int) -> str:
+    return repr(value) if value.bit_length() <= _SAFE_INT_BITS else _tagged("int", f'"{value:x}"')
 
 
-def _float(value: float, _: int) -> object:
-    return value if isfinite(value) else {"$float": repr(value)}
+def _float(value: float, _: int) -> str:
+    return repr(value) if isfinite(value) else _tagged("float", f'"{value!r}"')
 
 
-def _complex(value: complex, depth: int) -> object:
-    return {"$complex": [_float(value.real, depth), _float(value.imag, depth)]}
+def _complex(value: complex, depth: int) -> str:
+    return _tagged("complex", f"[{_float(value.real, depth)},{_float(value.imag, depth)}]")
 
 
-def _list(value: Iterable[object], depth: int) -> list[object]:
-    _refuse_deep(depth)
-    parts: list[object] = []
+def _list(value: Iterable[object], depth: int) -> str:
+    return f"[{','.join(_elements(value, depth))}]"
+
+
+def _tuple(value: Iterable[object], depth: int) -> str:
+    return _tagged("tuple", _list(value, depth))
+
+
+def _set(value: Iterable[object], depth: int) -> str:
+    return _tagged("set", f"[{','.join(sorted(_elements(value, depth)))}]")
+
+
+def _frozenset(value: Iterable[object], depth: int) -> str:
+    return _tagged("frozenset", f"[{','.join(sorted(_elements(value, depth)))}]")
+
+
+def _elements(value: Iterable[object], depth: int) -> list[str]:
+    if depth >= MAX_DEPTH:
+        raise NotEncodable(_TOO_DEEP)
+    parts: list[str] = []
     for element in value:
         try:
-            parts.append(_plain(element, depth + 1))
+            parts.append(_WRITERS[type(element)](element, depth + 1))
         except NotEncodable as refused:
             refused.within(len(parts))
             raise
     return parts
 
 
-def _tuple(value: Iterable[object], depth: int) -> object:
-    return {"$tuple": _list(value, depth)}
-
-
-def _set(value: Iterable[object], depth: int) -> object:
-    return {"$set": sorted(_list(value, depth), key=_TEXT.encode)}
-
-
-def _frozenset(value: Iterable[object], depth: int) -> object:
-    return {"$frozenset": sorted(_list(value, depth), key=_TEXT.encode)}
-
-
-def _dict(value: Mapping[Any, object], depth: int) -> object:
+def _dict(value: Mapping[Any, object], depth: int) -> str:
     if not _are_plain_names(value):
-        return {"$dict": _list(map(list, value.items()), depth)}
-    _refuse_deep(depth)
-    parts: dict[str, object] = {}
+        return _tagged("dict", _list(map(list, value.items()), depth))
+    if depth >= MAX_DEPTH:
+        raise NotEncodable(_TOO_DEEP)
+    parts: list[str] = []
     for name, member in value.items():
         try:
-            parts[name] = _plain(member, depth + 1)
+            parts.append(f"{_quoted(name)}:{_WRITERS[type(member)](member, depth + 1)}")
         except NotEncodable as refused:
             refused.within(name)
             raise
-    return parts
+    return f"{{{','.join(parts)}}}"
 
 
-def _are_plain_names(names: Iterable[object]) -> bool:
-    for name in names:  # noqa: SIM110 - all() of a generator takes twice as long
-        if type(name) is not str or not _is_plain_name(name):
-            return False
-    return True
+def _are_plain_names(names: Mapping[Any, object]) -> bool:
+    if not _TEXT_ALONE.issuperset(map(type, names)):
+        return False
+    text = "".join(names)
+    return ("$" not in text and text.isascii()) or all(map(_is_plain_name, names))
 
 
 def _is_plain_name(name: str) -> bool:
     return name[:1] != "$" and (name.isascii() or not _SPLIT_PAIR.search(name))
 
 
-def _bytes(value: bytes, _: int) -> object:
-    return {"$bytes": b2a_base64(value, newline=False).decode()}
+def _bytes(value: bytes, _: int) -> str:
+    return _tagged("bytes", f'"{b2a_base64(value, newline=False).decode()}"')
 
 
-def _bytearray(value: bytearray, _: int) -> object:
-    return {"$bytearray": b2a_base64(value, newline=False).decode()}
+def _bytearray(value: bytearray, _: int) -> str:
+    return _tagged("bytearray", f'"{b2a_base64(value, newline=False).decode()}"')
 
 
-def _clock(value: datetime | time) -> object:
+def _timedelta(value: timedelta, _: int) -> str:
+    return _tagged("timedelta", f"[{value.days},{value.seconds},{value.microseconds}]")
+
+
+def _clock(value: datetime | time) -> str:
     """ISO text where that says all, else wall time, fold and zone."""
     zone = _zone(value.tzinfo)
     if not value.fold and (zone is None or (isinstance(zone, list) and zone[1] is None)):
-        return value.isoformat()
-    return [value.replace(tzinfo=None, fold=0).isoformat(), value.fold, zone]
+        return _json(value.isoformat())
+    return _json([value.replace(tzinfo=None, fold=0).isoformat(), value.fold, zone])
 
 
 def _zone(zone: tzinfo | None) -> object:
@@ -220,29 +244,29 @@ def _fixed(zone: tzinfo) -> tuple[timedelta | None, str | None]:
         return None, None
 
 
-def _refuse_deep(depth: int) -> None:
-    if depth >= MAX_DEPTH:
-        raise NotEncodable(f"nested deeper than {MAX_DEPTH} levels, or inside itself")
-
-
-_WRITERS: Mapping[type, _Plain] = {
-    int: _int,
-    float: _float,
-    complex: _complex,
-    Decimal: lambda value, _: {"$decimal": str(value)},
-    bytes: _bytes,
-    bytearray: _bytearray,
-    list: _list,
-    tuple: _tuple,
-    set: _set,
-    frozenset: _frozenset,
-    dict: _dict,
-    datetime: lambda value, _: {"$datetime": _clock(value)},
-    date: lambda value, _: {"$date": value.isoformat()},
-    time: lambda value, _: {"$time": _clock(value)},
-    timedelta: lambda value, _: {"$timedelta": [value.days, value.seconds, value.microseconds]},
-    UUID: lambda value, _: {"$uuid": str(value)},
-}
+_WRITERS: Mapping[type, _Writer] = _Writers(
+    {
+        type(None): _null,
+        bool: _bool,
+        str: _text,
+        int: _int,
+        float: _float,
+        complex: _complex,
+        Decimal: lambda value, _: _tagged("decimal", f'"{value!s}"'),
+        bytes: _bytes,
+        bytearray: _bytearray,
+        list: _list,
+        tuple: _tuple,
+        set: _set,
+        frozenset: _frozenset,
+        dict: _dict,
+        datetime: lambda value, _: _tagged("datetime", _clock(value)),
+        date: lambda value, _: _tagged("date", f'"{value.isoformat()}"'),
+        time: lambda value, _: _tagged("time", _clock(value)),
+        timedelta: _timedelta,
+        UUID: lambda value, _: _tagged("uuid", f'"{value!s}"'),
+    }
+)
 
 # ------------------------------------------------------------------------------------------------------------- reading
 
@@ -273,9 +297,10 @@ def _object(pairs: list[tuple[str, Any]]) -> object:
     if len(pairs) == 1 and pairs[0][0][:1] == "$":
         tag, payload = pairs[0]
         return _READERS[tag](payload)
-    if any(name[:1] == "$" for name, _ in pairs):
+    members = _unique(dict(pairs), pairs)
+    if "$" in "".join(members) and any(name[:1] == "$" for name in members):
         raise CorruptData("stored data has a tag where none belongs")
-    return _unique(dict(pairs), pairs)
+    return members
 
 
 def _unique(made: _Members, of: list[Any]) -> _Members:

@@ -39,22 +39,30 @@ class Report(Struct, frozen=True):
     verdict: Verdict
 
 
-class Spend(Struct, frozen=True):
-    """Take one retry from the process's pool, and what it sends from the run's window; answered with ``Granted``."""
+class Repeat(Struct, frozen=True):
+    """Make ready for a repeat: take what it costs, wait, get fresh credentials if so, ask all breakers.
+
+    Answered with ``Admitted``, or with what came in between: ``Refused``, which has taken nothing, ``Woke`` of an asker
+    that has gone, ``Shut``. ``Refund`` gives back what was taken.
+    """
 
     cost: float
+    """Of one retry, in the process's pool."""
+    seconds: float
     elsewhere: int | None = None
-    """Tokens that others have sent in the same run, where that was looked up."""
+    """Tokens that others have sent in the same run, where that was looked up: the repeat sends some itself."""
+    refresh: bool = False
+    """Let the tool get fresh credentials. The attempt shows whether they help."""
 
 
 class Refund(Struct, frozen=True):
-    """Give back what ``Spend`` took: the retry was not made."""
+    """Give back what ``Repeat`` took: the retry was not made."""
 
     cost: float
 
 
 class Invoke(Struct, frozen=True):
-    """Call the tool's function for one attempt; answered with ``Ended``."""
+    """Call the tool's function for one attempt; answered with ``Ended``, or with ``Shut`` if it asks to be admitted."""
 
     call: Call | None
     no: int
@@ -63,6 +71,8 @@ class Invoke(Struct, frozen=True):
     deadline: float | None
     first: bool = True
     """The asker's first attempt: it pays into the process's retry pool."""
+    admit: bool = False
+    """Ask all breakers before, as ``Admit`` does: for an attempt with no step between the two."""
 
 
 class Join(Struct, frozen=True):
@@ -75,10 +85,6 @@ class Join(Struct, frozen=True):
     """The asker's first attempt: it pays into the process's retry pool."""
     checkpoint: Checkpoint | None = None
     """Of the run's state, kept in the same commit."""
-
-
-class Refresh(Struct, frozen=True):
-    """Let the tool get fresh credentials; answered with ``Woke``. The next attempt shows whether they help."""
 
 
 class Sleep(Struct, frozen=True):
@@ -136,20 +142,7 @@ REPORTS: dict[Verdict, Report] = {
 WENT_WELL = REPORTS["success"]
 
 Command = (
-    Transact
-    | Admit
-    | Report
-    | Spend
-    | Refund
-    | Invoke
-    | Join
-    | Refresh
-    | Sleep
-    | AwaitCall
-    | Probe
-    | CheckOwners
-    | Spill
-    | Tell
+    Transact | Admit | Report | Repeat | Refund | Invoke | Join | Sleep | AwaitCall | Probe | CheckOwners | Spill | Tell
 )
 
 
@@ -163,12 +156,14 @@ class Reply(Struct, frozen=True):
     at: float
 
 
+@final
 class Admitted(Struct, frozen=True):
     """The breakers let this attempt through."""
 
     at: float
 
 
+@final
 class Shut(Struct, frozen=True):
     """A breaker is open."""
 
@@ -177,10 +172,11 @@ class Shut(Struct, frozen=True):
     at: float
 
 
-class Granted(Struct, frozen=True):
-    """``refused_by`` names the pool that did not grant; empty if granted."""
+@final
+class Refused(Struct, frozen=True):
+    """A pool did not grant a repeat."""
 
-    refused_by: str
+    pool: str
     at: float
 
 
@@ -205,6 +201,7 @@ class Raised(Struct, frozen=True):
     note: str = ""
 
 
+@final
 class Ended(Struct, frozen=True):
     """An attempt ended for its caller."""
 
@@ -275,7 +272,7 @@ def expect(event: object, kind: type[E]) -> E:
     return event
 
 
-Event = Reply | Admitted | Shut | Granted | Ended | Joined | Woke | Probed | Owners
+Event = Reply | Admitted | Shut | Refused | Ended | Joined | Woke | Probed | Owners
 
 if TYPE_CHECKING:
     T = TypeVar("T")

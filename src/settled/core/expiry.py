@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def due(call: Call, now: Moment) -> bool:
     """Whether the call is settled and past its retention. What is disputed or in doubt never expires."""
-    if call.disputed or call.doubtful or Event.EXPIRE not in TABLE[call.state] or call.terms.retention is None:
+    if call.terms.retention is None or Event.EXPIRE not in TABLE[call.state] or call.disputed or call.doubtful:
         return False
     if call.state is State.AWAITING_APPROVAL and call.leave is not None and call.leave.by_hand:
         return False  # somebody is still to do it

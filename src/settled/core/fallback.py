@@ -16,7 +16,6 @@ from settled.core.model import KeyKind
 from settled.core.states import Event, State
 
 if TYPE_CHECKING:
-    from settled.core.ask import Ask
     from settled.core.books import Books
     from settled.core.model import Moment
 
@@ -36,11 +35,9 @@ def is_instead(call: Call) -> bool:
     return call.identity == INSTEAD
 
 
-def note_step(books: Books, ask: Ask, call: Call) -> None:
+def note_step(books: Books, operation_id: str, no: int, call: Call) -> None:
     """Note, in the commit of its claim, which call is made in the place of another one."""
-    if ask.instead is not None:
-        operation_id, no = ask.instead
-        books.put_step(f"instead:{operation_id}", str(no), call.operation_id)
+    books.put_step(f"instead:{operation_id}", str(no), call.operation_id)
 
 
 def last_step(books: Books, operation_id: str, steps: int = 100) -> Call | None:

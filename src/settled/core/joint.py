@@ -14,7 +14,7 @@ from settled.core.answer import Answer, from_record
 from settled.core.ask import Begun, WouldRun
 from settled.core.breaker import verdict_of
 from settled.core.call import Call, attempt_of
-from settled.core.commands import REPORTS, WENT_WELL, Join, Joined, Tell, expect
+from settled.core.commands import REPORTS, WENT_WELL, Join, Joined, Returned, Tell, expect
 from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.outcome import NEVER_SENT, read
 from settled.core.progress import Begin, End
@@ -157,14 +157,17 @@ class Jointly(Series):
     def _made(self, call: Call, ended: Ended | None) -> Flow[Answer]:
         if ended is None:
             return from_record(call)  # on record from before, or its commit failed, and that is on record
-        self.last = ended.outcome
+        self._gave(ended)
         yield from self.do(WENT_WELL)
         yield from self.do(Tell("outcome", call, {"reason": ""}))
         return self._success(call)
 
+    def _gave(self, ended: Ended) -> None:
+        self.returned = ended.outcome if isinstance(ended.outcome, Returned) else None
+
     def _unmade(self, first: Claim | Begin, ended: Ended, *, loose: bool) -> Flow[tuple[Fault, Again | Stop, Any]]:
         """Put an attempt on record that was rolled back."""
-        self.last = ended.outcome
+        self._gave(ended)
         read_as = None if loose else read(ended, self.policy, self.clean, attempt=self.made, doubtful=False)
         fault = LOOSE if loose else rolled_back(read_as)
         yield from self.do(REPORTS[verdict_of(fault)])

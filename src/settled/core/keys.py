@@ -7,8 +7,9 @@ differ. In no key: time, number of the attempt, module path, a model's own call 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from settled.core import canonical
 from settled.core.key_template import fill_template, template_parts, template_roots
@@ -44,9 +45,18 @@ _SHOWN_NAME = 200
 _FEWEST_RANDOM_BYTES = 16
 _NOT_PRINTABLE = re.compile(r"[^\x21-\x7e]|:")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_]")
-_FORMS: Mapping[int, Callable[[object, Rules | None], bytes]] = {
-    1: lambda value, rules: canonical.encode(value, rules=rules),
-}
+
+
+class _Forms(dict[int, "Callable[[object, Rules | None], bytes]"]):
+    def __missing__(self, version: int) -> NoReturn:
+        raise ValueError(f"the canonical form of version {version} is not known here; a later release made this record")
+
+
+_FORMS = _Forms(
+    {
+        1: canonical.encode,
+    }
+)
 """Every version of the canonical form that a record may have been made with."""
 
 
@@ -66,7 +76,7 @@ def fingerprint(
         ValueError: the version is not known here (a record from a later release).
     """
     counted = arguments if identity is None else {name: arguments[name] for name in identity if name in arguments}
-    return f"{version}:{_digest('fingerprint', _form(version)(counted, rules))}"
+    return f"{version}:{_digest(b'fingerprint', _FORMS[version](counted, rules))}"
 
 
 def content_digest(
@@ -78,7 +88,7 @@ def content_digest(
         NotCanonical: an argument has no canonical form.
         ValueError: the version is not known here.
     """
-    return f"{version}:{_digest('content', _form(version)(arguments, rules))}"
+    return f"{version}:{_digest(b'content', _FORMS[version](arguments, rules))}"
 
 
 def matches(
@@ -102,16 +112,20 @@ def matches(
 
 def without_defaults(
     arguments: Mapping[str, object], defaults: Mapping[str, object], rules: Rules | None = None
-) -> dict[str, object]:
+) -> Mapping[str, object]:
     """The arguments that are not equal to their default.
 
     A default that a later release adds then changes neither key nor fingerprint.
     """
-    return {
-        name: value
-        for name, value in arguments.items()
-        if name not in defaults or not _same(name, value, defaults[name], rules)
-    }
+    return (
+        arguments
+        if not defaults
+        else {
+            name: value
+            for name, value in arguments.items()
+            if name not in defaults or not _same(name, value, defaults[name], rules)
+        }
+    )
 
 
 def business_key(tenant: str, tool: str, parts: Sequence[str], scope: str | None = None) -> str:
@@ -123,14 +137,14 @@ def business_key(tenant: str, tool: str, parts: Sequence[str], scope: str | None
         parts: of ``template_parts``, or the given key.
         scope: narrows the key, to a run for instance.
     """
-    return _named(tool, _digest("business", tenant, tool, scope, len(parts), *parts))
+    return _named(tool, _digest(b"business", tenant, tool, scope, len(parts), *parts))
 
 
 def scoped_key(  # noqa: PLR0917 - the order is the one that the key is defined by
     tenant: str, scope: str, lane: str, tool: str, identity_digest: str, n: int
 ) -> str:
     """The key of the n-th like call (same lane, tool and identity) inside a run or another call."""
-    return _named(tool, _digest("scoped", tenant, scope, lane, tool, identity_digest, n))
+    return _named(tool, _digest(b"scoped", tenant, scope, lane, tool, identity_digest, n))
 
 
 def random_key(draw: bytes, *, tool: str = "call") -> str:
@@ -141,7 +155,7 @@ def random_key(draw: bytes, *, tool: str = "call") -> str:
     """
     if len(draw) < _FEWEST_RANDOM_BYTES:
         raise ValueError(f"a random key needs {_FEWEST_RANDOM_BYTES} bytes, not {len(draw)}")
-    return _named(tool, _digest("random", draw))
+    return _named(tool, _digest(b"random", draw))
 
 
 def format_key(key: str, key_format: str) -> str:
@@ -161,50 +175,48 @@ def format_key(key: str, key_format: str) -> str:
     return KEY_FORMATS[key_format](key)
 
 
-def _form(version: int) -> Callable[[object, Rules | None], bytes]:
-    form = _FORMS.get(version)
-    if form is None:
-        raise ValueError(f"the canonical form of version {version} is not known here; a later release made this record")
-    return form
-
-
 def _same(name: str, value: object, default: object, rules: Rules | None) -> bool:
     try:
         # Under its name, so that the rules for it apply.
-        return canonical.encode({name: value}, rules=rules) == canonical.encode({name: default}, rules=rules)
+        return canonical.encode({name: value}, rules) == canonical.encode({name: default}, rules)
     except NotCanonical:
         return value is default
 
 
-def _digest(purpose: str, *parts: str | bytes | int | None) -> str:
+def _digest(purpose: bytes, *parts: str | bytes | int | None) -> str:
     """SHA-256 over the parts, each with its kind and length. Not the canonical form: keys must outlive its versions."""
-    return sha256(b"settled 1 %b;%b" % (purpose.encode(), b"".join(map(_framed, parts)))).hexdigest()
+    return sha256(b"settled 1 %b;%b" % (purpose, b"".join(map(_framed, parts)))).hexdigest()
 
 
 def _framed(part: str | bytes | int | None) -> bytes:
+    if isinstance(part, bytes):
+        return b"b%d:%b" % (len(part), part)
     if isinstance(part, str):
         raw = part.encode(errors="surrogatepass")  # a name from outside must never break a digest
         return b"s%d:%b" % (len(raw), raw)
-    if isinstance(part, bytes):
-        return b"b%d:%b" % (len(part), part)
     if part is None:
         return b"N0:"
     return b"i%d:%d" % (len(str(part)), part)
 
 
 def _named(tool: str, digest: str) -> str:
-    return f"{_NOT_PRINTABLE.sub('_', tool)[:_SHOWN_NAME]}:{digest[:32]}"
+    return f"{_shown(tool)}:{digest[:32]}"
+
+
+@lru_cache(1000)
+def _shown(tool: str) -> str:
+    return _NOT_PRINTABLE.sub("_", tool)[:_SHOWN_NAME]
 
 
 def _short(key: str, length: int) -> str:
     """As much of the tool's name as fits before 128 bits in hex."""
-    digest = _digest("format", key)[:32]
+    digest = _digest(b"format", key)[:32]
     name = _NOT_PLAIN.sub("_", key.partition(":")[0])
     return f"{name[: length - 33]}-{digest}"
 
 
 def _uuid(key: str) -> str:
-    digits = _digest("format", key)
+    digits = _digest(b"format", key)
     variant = "89ab"[int(digits[16], 16) % 4]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
 
@@ -213,7 +225,7 @@ KEY_FORMATS: Mapping[str, Callable[[str], str]] = {
     "text": str,
     "text36": lambda key: _short(key, 36),
     "text64": lambda key: _short(key, 64),
-    "hex32": lambda key: _digest("format", key)[:32],
-    "hex64": lambda key: _digest("format", key),
+    "hex32": lambda key: _digest(b"format", key)[:32],
+    "hex64": lambda key: _digest(b"format", key),
     "uuid": _uuid,
 }

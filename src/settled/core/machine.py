@@ -28,7 +28,7 @@ from settled.core.ask import (
     WouldRun,
 )
 from settled.core.claim import Claim
-from settled.core.commands import AwaitCall, CheckOwners, Owners, Spill, Woke, expect
+from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Spill, Transact, Woke, expect
 from settled.core.joint import Jointly
 from settled.core.late import Evidence
 from settled.core.model import Effect
@@ -68,19 +68,18 @@ class Life(Jointly):
     def _on_record(self, ask: Ask) -> Flow[Answer]:
         state, heard = None, False
         try:
-            answer = yield from self._recorded(ask)
+            begun = yield from self._claimed(ask)
+            answer = begun if isinstance(begun, Answer) else (yield from self.series(ask, begun))
             state, heard = (None, False) if self.abandoned else (_given(answer), True)
         finally:
             self._leave(state, heard=heard)
-        if heard:
-            yield from self._hear(answer)
-        return replace(answer, like=True) if self.like and answer.call is not None else answer
-
-    def _hear(self, answer: Answer) -> Flow[None]:
-        """Put on record that the outcome of a call that was in doubt has reached somebody."""
         call = answer.call
-        if call is None or answer.status in STILL_OWED or not (answer.recorded and was_owed(call)):
-            return
+        if heard and call is not None and answer.recorded and answer.status not in STILL_OWED and was_owed(call):
+            yield from self._hear(call)
+        return replace(answer, like=True) if self.like and call is not None else answer
+
+    def _hear(self, call: Call) -> Flow[None]:
+        """Put on record that the outcome of a call that was in doubt has reached somebody."""
         with suppress(JournalError):  # then the next like ask hears it too, marked as an earlier call's
             yield from self.transact(Heard(call.operation_id))
 
@@ -95,7 +94,8 @@ class Life(Jointly):
         if self.ask is not None and self.ask.entry is not None:
             self.ask.entry.leave(self.ask.operation_id, state, heard=heard)
 
-    def _recorded(self, ask: Ask) -> Flow[Answer]:
+    def _claimed(self, ask: Ask) -> Flow[Call | Answer]:
+        """Claim until an attempt may begin; or return what answers without one."""
         claim = Claim(ask, charge=self.budget if self.again is not None and self.again.cost > 0 else None)
         while True:
             shut = yield from (self.shut() if self.again is None else self._goes_on(self.again))
@@ -109,9 +109,10 @@ class Life(Jointly):
             if isinstance(reply, Answer):
                 return reply
             if isinstance(reply, Begun):
-                self._kept(begin.checkpoint)
+                if begin.checkpoint is not None:
+                    self._kept(begin.checkpoint)
                 self.late = self.at - asked_at >= ask.lease
-                return (yield from self.series(ask, reply.call))
+                return reply.call
             if self.share is not None:
                 self.share.forgo()
             if isinstance(reply, Stands | Busy | Doubtful):
@@ -132,11 +133,14 @@ class Life(Jointly):
     def _claim(self, claim: Claim) -> Flow[ClaimReply]:
         """Claim. If the journal's answer is lost, nothing is sent, and the record will say so."""
         try:
-            return (yield from self.transact(claim))
+            event = yield Transact(claim)
         except JournalError:
             yield from self.report("neutral")
             yield from self.do(Spill(Evidence(claim.ask.operation_id, 1, NEVER_SENT)))
             raise
+        self.at = event.at
+        reply: ClaimReply = expect(event, Reply).value
+        return reply
 
     def _unbegun(self, claim: Claim, reply: ClaimReply, shut: Answer | None) -> Flow[Answer | Claim]:
         """Answer what needs no attempt; or return the claim to try next."""

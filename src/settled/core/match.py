@@ -46,15 +46,16 @@ class Match(Struct, frozen=True):
 Found = Match | Conflict | Untold | Barred | Suspect
 
 
-def find(books: Books, ask: Ask, now: Moment) -> Found | None:
-    """Return what answers ``ask``; ``None`` if it is a new action."""
-    if ask.kind is KeyKind.SCOPED:
+def find(books: Books, ask: Ask, mine: Call | None, now: Moment) -> Found | None:
+    """Return what answers ``ask``; ``None`` if it is a new action. ``mine``: the call that this very ask has made."""
+    kind = ask.kind
+    if kind is KeyKind.SCOPED:
         entry = ask.entry or Entry()
         return _as_before(books, ask, entry) or _in_scope(books, ask, entry)
-    call = books.by_key(ask.key)
+    call = mine if kind is KeyKind.RANDOM else books.by_key(ask.key)  # nobody else draws the same random key
     if call is not None:
         return Match(call) if same_arguments(call, ask) else Conflict(call)
-    return _outside(books, ask, now) if ask.kind is KeyKind.RANDOM else None
+    return _outside(books, ask, now) if kind is KeyKind.RANDOM else None
 
 
 def same_arguments(call: Call, ask: Ask) -> bool:
@@ -256,6 +257,8 @@ def _bar(books: Books, ask: Ask) -> Match | Barred | None:
         return None
     unknown = (c for c in _unsettled(books, ask) if c.state is State.UNKNOWN and _may_bar(c, ask))
     calls = [c for c in unknown if ask.entry is None or not _for_other_sibling(c, ask, ask.entry)]
+    if not calls:
+        return None
     same = [c for c in calls if c.identity == ask.identity]
     own = next((c for c in same if c.lane == ask.lane), None)
     if own is not None:
@@ -263,7 +266,7 @@ def _bar(books: Books, ask: Ask) -> Match | Barred | None:
     if same:
         return Barred(tuple(same))  # another agent's: it answers nobody here, and must be settled first
     any_call = ask.while_unknown == "any" or (ask.by_model and not ask.identity_declared)
-    return Barred(tuple(calls)) if any_call and calls else None
+    return Barred(tuple(calls)) if any_call else None
 
 
 def _outside(books: Books, ask: Ask, now: Moment) -> Match | Barred | Suspect | None:
@@ -282,9 +285,14 @@ def _outside(books: Books, ask: Ask, now: Moment) -> Match | Barred | Suspect | 
     found = books.unsettled(ask.tenant, ask.scope, ask.tool, identity)
     calls = [c for c in found if c.kind is KeyKind.RANDOM and c.operation_id not in ask.despite]
     same = [c for c in calls if c.fingerprint == ask.fingerprint]
-    doubt = next((c for c in same if _open_for(c, ask, now)), None) or _told_open(books, ask) or owed_to(books, ask)
+    doubt = next((c for c in same if _open_for(c, ask, now)), None) if same else None
+    doubt = doubt or _told_open(books, ask) or owed_to(books, ask)
     if doubt is not None:
         return Match(doubt, like=True)
+    return _bar_outside(ask, calls, same) if calls else None
+
+
+def _bar_outside(ask: Ask, calls: Sequence[Call], same: Sequence[Call]) -> Barred | Suspect | None:
     elsewhere = tuple(c for c in same if c.owner != ask.owner and c.operation_id not in ask.alive)
     if elsewhere:
         return Suspect(elsewhere)

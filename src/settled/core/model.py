@@ -166,7 +166,7 @@ class Moment(Struct, frozen=True, array_like=True):
     """One instant on two clocks.
 
     ``wall``: seconds since the epoch, for people and retention. ``mono``: seconds on a clock that
-    counts suspend and never jumps, meaningful only within one ``boot`` of one machine.
+    counts suspend and never jumps, meaningful only within one ``boot`` of one machine. Both are finite.
     """
 
     wall: float

@@ -39,21 +39,24 @@ def read(ended: Ended, policy: Policy, clean: Clean, *, attempt: int, doubtful: 
         if policy.classify is None and policy.verify is None:
             return None
         fault = _of_value(outcome.value, policy)
+        if fault is None:
+            return None
     else:
         # who keeps refusals under our key gives the first try's answer again: it need not be weakened by doubt
         unsure = doubtful and policy.terms.remote_errors != "stored"
         fault = _of_error(ended, outcome, policy, attempt=attempt, doubtful=unsure)
-        fault = _sent(fault, outcome)
-    if fault is not None and ended.sight is not None:
+        if outcome.not_sent:
+            fault = _not_sent(fault)
+    if ended.sight is not None:
         fault = replace(fault, seen=kept(ended.sight, clean))
-    return replace(fault, message=clean(fault.message)) if fault is not None and fault.message else fault
+    return replace(fault, message=clean(fault.message)) if fault.message else fault
 
 
-def _sent(fault: Fault | None, outcome: Raised) -> Fault | None:
-    if fault is not None and outcome.not_sent and fault.evidence is Evidence.MAYBE:
-        kind = FaultClass.RETRYABLE if fault.kind is FaultClass.UNKNOWN else fault.kind
-        return replace(fault, kind=kind, evidence=Evidence.NONE)
-    return fault
+def _not_sent(fault: Fault) -> Fault:
+    if fault.evidence is not Evidence.MAYBE:
+        return fault
+    kind = FaultClass.RETRYABLE if fault.kind is FaultClass.UNKNOWN else fault.kind
+    return replace(fault, kind=kind, evidence=Evidence.NONE)
 
 
 def _of_value(value: object, policy: Policy) -> Fault | None:
@@ -77,7 +80,7 @@ def _doubt(code: str, message: str = "") -> Fault:
     return Fault(FaultClass.UNKNOWN, Evidence.MAYBE, code, message, uncertain=True)
 
 
-def _of_error(ended: Ended, outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool) -> Fault | None:
+def _of_error(ended: Ended, outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool) -> Fault:
     error = outcome.error
     said = of_signal(error)
     if said is not None:
@@ -87,7 +90,7 @@ def _of_error(ended: Ended, outcome: Raised, policy: Policy, *, attempt: int, do
     if isinstance(error, AttemptTimeout):  # ours: it says nothing that the tool could know better
         return _weighed(Fault(FaultClass.UNKNOWN, Evidence.MAYBE, CUT, _text(error)), ended, outcome, policy, doubtful)
     try:
-        own = _own(error, policy)
+        own = None if policy.classify is None else _own(error, policy)
     except Exception as failed:  # noqa: BLE001 - the tool's own code, after the effect
         return _doubt("look_failed", f"classify raised {type(failed).__name__}")
     if own is not None:

@@ -32,8 +32,11 @@ def doubted(books: Books, call: Call) -> None:
 
 def owed_to(books: Books, ask: Ask) -> Call | None:
     """Return a like call that was done, and that nobody knows of."""
-    found = (books.by_id(operation_id) for operation_id in books.owed(ask.tenant, ask.tool, ask.fingerprint))
-    return next((c for c in found if c and _is_owed(c, ask) and c.operation_id not in ask.despite), None)
+    for operation_id in books.owed(ask.tenant, ask.tool, ask.fingerprint):
+        call = books.by_id(operation_id)
+        if call is not None and _is_owed(call, ask) and operation_id not in ask.despite:
+            return call
+    return None
 
 
 def _is_owed(call: Call, ask: Ask) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from settled.core import parts, rules, runs
 from settled.core.ask import BudgetSpent, Superseded
-from settled.core.call import Call, attempt_of, evolve, opened, standing_of, with_attempt
+from settled.core.call import Call, attempt_of, evolve, opened, standing_of
 from settled.core.charge import Charge, debit
 from settled.core.drafts import drop
 from settled.core.late import Evidence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from settled.core.ask import Ask
     from settled.core.books import Books
-    from settled.core.model import Moment
+    from settled.core.model import Attempt, Moment
     from settled.core.runs import Checkpoint
 
 EVENT_FOR = {
@@ -33,6 +33,8 @@ EVENT_FOR = {
     State.PARKED: Event.PARK,
     State.PARTIAL: Event.SPLIT,
 }
+ANSWERS = frozenset({Event.SUCCEED, Event.FAIL, Event.ABSENT, Event.SPLIT})
+"""The attempt's own answer says how it stands."""
 
 
 class FencedOut(Struct, frozen=True):
@@ -126,9 +128,22 @@ class End(Struct, frozen=True):
         if not at_work:
             return FencedOut(self._late().apply(books, now))
         late_first = told and self.fault is not None  # its late answer was faster, and knows as much
-        ended = call if late_first else self._ended(call, now)
-        event = self._event(ended, now)
-        changed, row = evolve(call, event, now, detail=self._detail(), **self._changes(ended, event, now))
+        fault = parts.bare(self.fault)
+        attempts = call.attempts if late_first else self._ended(call, attempt, fault, now)
+        event = self._event(call, attempts, now)
+        changed, row = evolve(
+            call,
+            event,
+            now,
+            detail="" if fault is None else f"{fault.code}/{fault.evidence}",
+            attempts=attempts,
+            fault=fault,
+            result=self.result,
+            note=self.note,
+            reason=self.reason,
+            not_before=now.wall + (self.park or 0.0) if event is Event.PARK else None,
+            decided="answer" if event in ANSWERS else "",
+        )
         books.put(changed, row)
         if event is Event.DOUBT:
             doubted(books, changed)
@@ -143,16 +158,20 @@ class End(Struct, frozen=True):
     def _late(self) -> Evidence:
         return Evidence(self.operation_id, self.no, self.fault, self.result, self.note, over=self.over)
 
-    def _ended(self, call: Call, now: Moment) -> Call:
+    def _ended(self, call: Call, attempt: Attempt | None, fault: Fault | None, now: Moment) -> tuple[Attempt, ...]:
+        if attempt is None:
+            return call.attempts
         over = now if self.over else None
-        attempts = with_attempt(call, self.no, standing=standing_of(self.fault), ended=now, over=over, fault=self.fault)
-        if self.fault is not None and rules.clears(call, self.fault):
+        ended = structs.replace(attempt, standing=standing_of(fault), ended=now, over=over, fault=fault)
+        attempts = tuple([ended if each is attempt else each for each in call.attempts])
+        if fault is not None and rules.clears(call, fault):
             attempts = tuple(replace(a, standing=Standing.NONE) for a in attempts)
-        return replace(call, attempts=attempts)
+        return attempts
 
-    def _event(self, ended: Call, now: Moment) -> Event:
-        if self.fault is None or (self.fault.evidence is Proof.DONE and ended.terms.effect is not Effect.READ):
+    def _event(self, call: Call, attempts: tuple[Attempt, ...], now: Moment) -> Event:
+        if self.fault is None or (self.fault.evidence is Proof.DONE and call.terms.effect is not Effect.READ):
             return Event.SUCCEED
+        ended = replace(call, attempts=attempts)
         if self.go_on and (not ended.doubtful or rules.repeatable(ended, now)):
             return Event.ENDED
         if self.fault.evidence is Proof.SOME:
@@ -161,21 +180,6 @@ class End(Struct, frozen=True):
         state = rules.closing_state(ended, final=final)
         parked = state is State.NOT_DONE and self.park is not None
         return EVENT_FOR[State.PARKED if parked else state]
-
-    def _detail(self) -> str:
-        return "" if self.fault is None else f"{self.fault.code}/{self.fault.evidence}"
-
-    def _changes(self, ended: Call, event: Event, now: Moment) -> dict[str, object]:
-        decided = "answer" if event in (Event.SUCCEED, Event.FAIL, Event.ABSENT, Event.SPLIT) else ""
-        return {
-            "attempts": parts.on_record(ended.attempts),
-            "fault": parts.bare(self.fault),
-            "result": self.result,
-            "note": self.note,
-            "reason": self.reason,
-            "not_before": now.wall + (self.park or 0.0) if event is Event.PARK else None,
-            "decided": decided,
-        }
 
 
 class Close(Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from settled.core.answer import STATUS_OF, Answer, by_itself, from_record, rejected, with_value
+from settled.core.answer import STATUS_OF, Answer, by_itself, from_record, rejected
 from settled.core.ask import BudgetSpent, Superseded
 from settled.core.breaker import verdict_of
 from settled.core.commands import (
@@ -13,17 +13,17 @@ from settled.core.commands import (
     WENT_WELL,
     Admitted,
     Ended,
-    Granted,
     Invoke,
     Raised,
-    Refresh,
     Refund,
+    Refused,
+    Repeat,
+    Reply,
     Returned,
     Shut,
-    Sleep,
-    Spend,
     Spill,
     Tell,
+    Transact,
     Woke,
     expect,
 )
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from settled.core.books import Change
     from settled.core.call import Call
     from settled.core.charge import Charge
-    from settled.core.commands import Flow
+    from settled.core.commands import Event, Flow
     from settled.core.metering import Share
     from settled.core.outcome import Clean
     from settled.core.policy import Limits, Policy
@@ -68,6 +68,9 @@ LEAST_TIME = 0.001
 """Seconds: no attempt starts with less than this left."""
 
 
+_DONE = Stop("")
+
+
 class Series(Wire):
     """Makes the attempts for one asker, up to the policy's number, and answers for them."""
 
@@ -76,7 +79,8 @@ class Series(Wire):
     refreshed = False
     late = False
     """The intent took longer than the lease: the next attempt must not be sent."""
-    last: Returned | Raised | None = None
+    returned: Returned | None = None
+    """What the last attempt gave, if it did not raise. (What it raised is held no longer than it is read.)"""
     state: RunState | None = None
     """The state of the asker's run, saved with each end."""
     share: Share | None = None
@@ -101,9 +105,7 @@ class Series(Wire):
             return rejected("deadline")
         event = yield ADMIT
         self.at = event.at
-        if type(event) is Admitted:
-            return None
-        return rejected("breaker_open", retry_after=expect(event, Shut).retry_after)
+        return None if type(event) is Admitted else _turned_away(expect(event, Shut))
 
     def settle(self, call: Call) -> Flow[Call]:
         """Settle an unknown call by its probe, for as long as this asker waits."""
@@ -113,8 +115,15 @@ class Series(Wire):
     def series(self, ask: Ask, call: Call) -> Flow[Answer]:
         """Make attempts until one succeeds, proves final, or may not be repeated."""
         while True:
-            ended, fault = yield from self._attempt(call)
-            step = self._plan(fault, ended, doubtful=call.doubted_before)
+            no, doubtful = len(call.attempts), call.doubted_before
+            if self.late or (self.limits.deadline is not None and not self._time_left()):
+                ended = self._too_late()  # the intent took too long: nothing was sent, and nothing may be
+            else:
+                ended = self._came_to((yield self._invocation(call, no)))
+            fault = read(ended, self.policy, self.clean, attempt=no, doubtful=doubtful)
+            event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
+            self.at = event.at
+            step = self._plan(fault, ended, doubtful=doubtful)
             recorded = yield from self._end(call, ended, fault, step)
             if isinstance(recorded, Answer):
                 return recorded
@@ -126,38 +135,39 @@ class Series(Wire):
             call = began
 
     def unrecorded(self) -> Flow[Answer]:
-        """Make a call that needs no record."""
-        shut = yield from self.shut()
-        while shut is None:
-            ended, fault = yield from self._attempt(None)
+        """Make a call that needs no record. Its first attempt asks the breakers as it begins."""
+        if self.limits.deadline is not None and not self._time_left():
+            return rejected("deadline")
+        while True:
+            no = self.made + 1
+            ended = yield self._invocation(None, no, admit=no == 1)
+            if type(ended) is not Ended:
+                return _turned_away(expect(ended, Shut))
+            self.made, outcome = no, ended.outcome
+            fault = read(ended, self.policy, self.clean, attempt=no, doubtful=False)
+            event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
             if fault is None:
-                return by_itself(self._value(), self.made)
+                return by_itself(outcome.value if type(outcome) is Returned else None, no)
+            self.at = event.at
             step = self._plan(fault, ended, doubtful=False)
             if isinstance(step, Again):
                 step = (yield from self._pause(step)) or step
             if isinstance(step, Stop):
                 return self._given_up(fault, step)
-        return shut
 
-    def _attempt(self, call: Call | None) -> Flow[tuple[Ended, Fault | None]]:
-        """Make one attempt, say what its end means, and tell the breakers."""
-        self.made = made = self.made + 1
-        no, doubtful = (made, False) if call is None else (len(call.attempts), call.doubted_before)
+    def _invocation(self, call: Call | None, no: int, *, admit: bool = False) -> Invoke:
         deadline = self.limits.deadline
-        if self.late or (deadline is not None and not self._time_left()):
-            ended = self._too_late()  # the intent took too long: nothing was sent, and nothing may be
-        else:
-            timeout = self.policy.timeout if deadline is None else self._timeout(deadline)
-            event = yield Invoke(call, no, timeout, deadline, made == 1)
-            self.at = event.at
-            ended = event if type(event) is Ended else expect(event, Ended)
-            self.last = ended.outcome
-        fault = read(ended, self.policy, self.clean, attempt=no, doubtful=doubtful)
-        event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
-        self.at = event.at
-        return ended, fault
+        timeout = self.policy.timeout if deadline is None else self._timeout(deadline)
+        return Invoke(call, no, timeout, deadline, self.made == 0, admit)
+
+    def _came_to(self, event: Event) -> Ended:
+        ended = event if type(event) is Ended else expect(event, Ended)
+        self.at, self.made, outcome = ended.at, self.made + 1, ended.outcome
+        self.returned = outcome if type(outcome) is Returned else None
+        return ended
 
     def _too_late(self) -> Ended:
+        self.made += 1
         what, self.late = "lease" if self.late else "asker's time", False
         error = TooLate(f"the {what} was over before the attempt could start")
         return Ended(Raised(error, not_sent=True), over=True, draw=0.5, at=self.at)
@@ -174,7 +184,7 @@ class Series(Wire):
 
     def _plan(self, fault: Fault | None, ended: Ended, *, doubtful: bool) -> Again | Stop:
         if fault is None:
-            return Stop("")
+            return _DONE
         if ended.abandoned or self.abandoned:
             return Stop("cancelled")
         doubtful = doubtful or fault.evidence in (Proof.MAYBE, Proof.DONE)
@@ -199,10 +209,12 @@ class Series(Wire):
             checkpoint=self._checkpoint(),
         )
         try:
-            reply = yield from self.transact(end)
+            event = yield Transact(end)
         except JournalError:
             yield from self.do(Spill(Evidence(end.operation_id, end.no, fault, data, note, over=end.over)))
             return self._unwritten(call, fault)
+        self.at = event.at
+        reply: Call | FencedOut = expect(event, Reply).value
         if isinstance(reply, FencedOut):
             return from_record(reply.call) if reply.call else self._unwritten(call, fault)
         self._kept(end.checkpoint)
@@ -231,7 +243,8 @@ class Series(Wire):
 
     def _closed(self, ask: Ask, call: Call, fault: Fault | None, step: Again | Stop) -> Flow[Answer]:
         """The series has ended by its own record; what is in doubt is settled while the asker waits."""
-        yield from self.do(Tell("outcome", call, {"reason": step.reason if isinstance(step, Stop) else ""}))
+        event = yield Tell("outcome", call, {"reason": step.reason if isinstance(step, Stop) else ""})
+        self.at = event.at
         if call.state is State.SUCCEEDED:
             return self._success(call)
         if call.state is not State.UNKNOWN:
@@ -281,22 +294,22 @@ class Series(Wire):
         return from_record(reply.call or call)
 
     def _pause(self, step: Again) -> Flow[Stop | None]:
-        """Spend, sleep, ask the breakers. Returns why not, having given back what was spent."""
+        """Make ready for a repeat. Returns why there is none, having given back what was taken for it."""
         elsewhere = None if self.share is None else (yield from self._sent_elsewhere(self.share))
-        granted = expect((yield from self.do(Spend(step.cost, elsewhere))), Granted)
-        if granted.refused_by:
-            return Stop(granted.refused_by)
-        woke = expect((yield from self.do(Sleep(step.delay))), Woke)
-        if self.abandoned or woke.abandoned:
-            yield from self.do(Refund(step.cost))
-            return Stop("cancelled")
-        if step.refresh:
-            yield from self.do(Refresh())
-        shut = yield from self.shut()
-        if shut is not None:
-            yield from self.do(Refund(step.cost))
-            return Stop(shut.reason)
-        return None
+        event = yield Repeat(step.cost, step.delay, elsewhere, step.refresh)
+        self.at = event.at
+        if type(event) is Refused:
+            return Stop(event.pool)
+        if type(event) is Admitted:
+            if self._time_left() and not self.abandoned:
+                return None
+            yield from self._give_back(step)
+            return Stop("cancelled" if self.abandoned else "deadline")
+        why = "breaker_open" if type(event) is Shut else "cancelled"
+        if why == "cancelled":
+            expect(event, Woke)
+        yield from self.do(Refund(step.cost))
+        return Stop(why)
 
     def _sent_elsewhere(self, share: Share) -> Flow[int | None]:
         """Look up what the other agents of the run have sent, before a repeat."""
@@ -326,8 +339,8 @@ class Series(Wire):
     # --- answers ---------------------------------------------------------------------------
 
     def _success(self, call: Call) -> Answer:
-        answer = replace(from_record(call), fault=None)
-        return with_value(answer, self.last.value) if isinstance(self.last, Returned) else answer
+        answer, fresh = from_record(call), self.returned is not None
+        return replace(answer, fault=None, value=self.value, fresh=fresh)
 
     def _unwritten(self, call: Call, fault: Fault | None) -> Answer:
         """The journal failed after the effect: the result goes to the asker, marked as not recorded."""
@@ -337,7 +350,7 @@ class Series(Wire):
         known = proved or self.policy.terms.effect is Effect.READ
         status: Status = "succeeded" if fault is None else ("not_done" if known else "unknown")
         answer = Answer(status, "journal_failed", call, fault=fault, recorded=False, attempts=self.made)
-        return with_value(answer, self._value()) if fault is None else answer
+        return replace(answer, value=self.value, fresh=True) if fault is None else answer
 
     def _given_up(self, fault: Fault, step: Stop) -> Answer:
         final = fault.kind in (FaultClass.PERMANENT, FaultClass.INVALID)
@@ -345,5 +358,11 @@ class Series(Wire):
         reason = why(fault, step)
         return Answer(STATUS_OF[state], reason, fault=fault, retry_after=step.park, recorded=False, attempts=self.made)
 
-    def _value(self) -> object:
-        return self.last.value if type(self.last) is Returned else None
+    @property
+    def value(self) -> object:
+        """What the last attempt gave."""
+        return None if self.returned is None else self.returned.value
+
+
+def _turned_away(shut: Shut) -> Answer:
+    return rejected("breaker_open", retry_after=shut.retry_after)

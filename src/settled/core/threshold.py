@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 _Z = 1.64  # one-sided 95 %
+_Z2 = _Z * _Z
 _MARGIN = 0.25
 _ALPHA = 1e-4  # chance that a healthy tool shows such a run of failures
 _CALLS_KNOWN = 100  # how many calls the usual rate is taken to rest on, for its upper bound
@@ -14,13 +15,13 @@ _CALLS_KNOWN = 100  # how many calls the usual rate is taken to rest on, for its
 def wilson_lower(failures: int, calls: int) -> float:
     """Lower bound of the failure rate with 95 % confidence; 0 without a failure.
 
-    Wilson's score interval, which is right for small samples too (Wilson 1927), with z = 1.64.
+    Wilson's score interval, which is right for small samples too (Wilson 1927), with z = 1.64:
+    ``(f + z²/2 - z * sqrt(f * (n - f) / n + z²/4)) / (n + z²)`` for ``f`` failures of ``n`` calls.
     """
     if failures == 0:
         return 0.0
-    share, z2 = failures / calls, _Z * _Z
-    slack = _Z * math.sqrt(share * (1 - share) / calls + z2 / (4 * calls * calls))
-    return max(0.0, (share + z2 / (2 * calls) - slack) / (1 + z2 / calls))
+    slack = _Z * math.sqrt(failures * (calls - failures) / calls + _Z2 / 4)
+    return (failures + _Z2 / 2 - slack) / (calls + _Z2)
 
 
 def longest_run(usual: float) -> int:

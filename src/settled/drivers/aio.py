@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 
 from settled import host
 from settled.core.commands import (
     Admit,
+    Admitted,
     AwaitCall,
     Ended,
     Invoke,
     Join,
     Joined,
     Probe,
-    Refresh,
+    Refused,
+    Repeat,
     Reply,
     Report,
+    Shut,
     Sleep,
     Spill,
     Transact,
@@ -43,15 +46,15 @@ from settled.drivers.attempts import (
 )
 from settled.drivers.joining import join
 from settled.drivers.leaving import Leaving, in_thread
-from settled.drivers.loops import apart, awaited, being_cancelled, first, off_loop, on_loop
+from settled.drivers.loops import apart, awaited, being_cancelled, end_of, first, off_loop, on_loop
 from settled.drivers.presence import seconds_to_wait
 from settled.drivers.waiting import asked_from
 from settled.drivers.wires import cut
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
-    from typing import Any, TypeVar
+    from collections.abc import Callable, Coroutine
+    from typing import TypeVar
 
     from settled.core.answer import Answer
     from settled.core.commands import Command, Event, Flow
@@ -68,15 +71,14 @@ CANCEL_GRACE = 0.5
 async def drive(flow: Flow[T], hand: Hand) -> T:
     """Run a flow to its end. Raises what the flow raises."""
     try:
-        command = next(flow)
+        command, send, waiting = next(flow), flow.send, hand.waiting
         while True:
-            waiting = _WAITING.get(type(command))
             try:
-                event = hand.at_once(command) if waiting is None else await waiting(hand, command)
-            except JournalError as error:
+                while True:  # as hand.perform does, less a coroutine
+                    wait = waiting.get(type(command))
+                    command = send(hand.at_once(command) if wait is None else await wait(hand, command))
+            except JournalError as error:  # the flow's own comes back from it: it has ended
                 command = flow.throw(error)
-            else:
-                command = flow.send(event)
     except StopIteration as stop:
         if hand.interruption is not None:
             raise hand.interruption from None
@@ -95,11 +97,12 @@ def make(life: Life, binding: Binding, floor: Floor) -> Coroutine[Any, Any, Answ
 
 async def _shielded(life: Life, asker: str, hand: Hand, floor: Floor) -> Answer:
     floor.asking.add(asker)
-    task = asyncio.get_running_loop().create_task(_to_the_end(life, hand))
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(_to_the_end(life, hand))
     floor.under_way.add(task)
-    task.add_done_callback(floor.under_way.discard)
     try:
-        return await asyncio.shield(task)
+        await end_of(loop, task, floor.under_way.discard)
+        return task.result()
     except asyncio.CancelledError:
         life.abandon()
         hand.abandon(cut=life.policy.terms.effect is Effect.READ)
@@ -160,10 +163,15 @@ class Hand(Struct):
     def at_once(self, command: Command) -> Event:
         """Perform a command that waits for nothing."""
         if type(command) is Admit:
-            return self.floor.admit(self.binding)
+            return self.floor.admit(self.binding) or Admitted(self.floor.now())
         if type(command) is Report:
             return self.floor.report(self.binding, command.verdict)
         return self.floor.perform(command, self.binding)
+
+    async def perform(self, command: Command) -> Event:
+        """Perform one command."""
+        wait = self.waiting.get(type(command))
+        return self.at_once(command) if wait is None else await wait(self, command)
 
     def close(self) -> None:
         """Whoever waits for this call may look again."""
@@ -178,9 +186,22 @@ class Hand(Struct):
         self.running = None
         return await apart("settled-spill", self.floor.perform, command, self.binding)
 
-    async def _invoke(self, command: Invoke) -> Ended:
+    async def _repeat(self, command: Repeat) -> Admitted | Shut | Refused | Woke:
+        refused = self.floor.spend(self.binding, command)
+        if refused:
+            return Refused(refused, self.floor.now())
+        woke = await self._sleep(command)
+        if woke.abandoned:
+            return woke
+        if command.refresh:
+            await self._refresh()
+        return self.floor.admit(self.binding) or Admitted(self.floor.now())
+
+    async def _invoke(self, command: Invoke) -> Ended | Shut:
         if self.abandoned:
             return not_begun(asyncio.CancelledError(), self.floor)
+        if command.admit and (shut := self.floor.admit(self.binding)):
+            return shut
         if command.first:
             self.floor.begin(self.binding)
         if command.call is None:
@@ -233,14 +254,14 @@ class Hand(Struct):
 
     async def _tasked(self, command: Invoke) -> Ended:
         """Run a recorded async attempt in a task of its own, which its caller can leave."""
-        inside = contextvars.copy_context()
+        inside, run = contextvars.copy_context(), self.binding.run
         inside.run(current.set, current_call(command, self.binding))
-        attempt = awaited(lambda: self.binding.run(command.call))
-        self.attempt = task = asyncio.get_running_loop().create_task(attempt, context=inside)
+        attempt = awaited(lambda: run(command.call))  # which does not hold this hand, that holds its task
+        loop = asyncio.get_running_loop()
+        self.attempt = task = loop.create_task(attempt, context=inside)
         self.floor.under_way.add(task)
-        task.add_done_callback(self.floor.under_way.discard)
-        done, _ = await asyncio.wait({task}, timeout=command.timeout)
-        if done:
+        await alarm_of(loop).wait(loop, end_of(loop, task, self.floor.under_way.discard), command.timeout)
+        if task.done():
             return self._ended(command, task)
         cut(command, self.binding)
         task.cancel()
@@ -311,7 +332,7 @@ class Hand(Struct):
             return joined
         return replace(joined, ended=replace(joined.ended, abandoned=joined.ended.abandoned or self.abandoned))
 
-    async def _sleep(self, command: Sleep) -> Woke:
+    async def _sleep(self, command: Sleep | Repeat) -> Woke:
         seconds = command.seconds
         if seconds < SHORTEST_SLEEP and not self.abandoned:
             await asyncio.sleep(0)
@@ -320,8 +341,7 @@ class Hand(Struct):
             await first(self.asleep, seconds)
         return Woke(self.floor.now(), abandoned=self.abandoned)
 
-    async def await_call(self, command: AwaitCall) -> Woke:
-        """Wait until a call may have changed, or for as long as is said."""
+    async def _await(self, command: AwaitCall) -> Woke:
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
@@ -334,13 +354,12 @@ class Hand(Struct):
             self.floor.presence.forget(command.operation_id, wake)
         return Woke(self.floor.now(), local=local, abandoned=self.abandoned)
 
-    async def _refresh(self, _: Refresh) -> Woke:
+    async def _refresh(self) -> None:
         try:
             if self.binding.refresh is not None:
                 await off_loop(self.binding.refresh)
         except Exception as error:  # noqa: BLE001 - the next attempt shows what it is worth
             self.floor.tell("refresh_failed", None, tool=self.binding.tool, error=type(error).__name__)
-        return Woke(self.floor.now())
 
     async def _probe(self, command: Probe) -> Event:
         began, probe = self.floor.journal.now(), self.binding.probe
@@ -352,15 +371,14 @@ class Hand(Struct):
             said = None
         return probed(said, began, self.binding, self.floor)
 
-
-_WAITING: dict[type, Callable[[Hand, Any], Awaitable[Event]]] = {
-    Invoke: Hand._invoke,  # noqa: SLF001 - its own methods
-    Transact: Hand._transact,  # noqa: SLF001 - as above
-    Join: Hand._join,  # noqa: SLF001 - as above
-    Sleep: Hand._sleep,  # noqa: SLF001 - as above
-    AwaitCall: Hand.await_call,
-    Probe: Hand._probe,  # noqa: SLF001 - as above
-    Refresh: Hand._refresh,  # noqa: SLF001 - as above
-    Spill: Hand._spill,  # noqa: SLF001 - as above
-}
-"""What is waited in, on the loop. All else is done on the floor, at once."""
+    waiting: ClassVar[dict[type, Callable[[Hand, Any], Coroutine[Any, Any, Event]]]] = {
+        Transact: _transact,
+        Invoke: _invoke,
+        Repeat: _repeat,
+        Join: _join,
+        Sleep: _sleep,
+        AwaitCall: _await,
+        Probe: _probe,
+        Spill: _spill,
+    }
+    """How each command is performed that waits for something."""

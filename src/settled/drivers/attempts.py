@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Generator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from settled import host
 from settled.core.commands import Ended, Invoke, Probed, Raised, Returned
@@ -30,18 +30,16 @@ SHORTEST_SLEEP = 1e-6
 
 def current_call(command: Invoke, binding: Binding) -> CurrentCall:
     """Return what the tool may know of this attempt."""
-    call, no = command.call, command.no
+    call, no, deadline = command.call, command.no, command.deadline
     if call is None:
-        return _unrecorded(no) if command.deadline is None else CurrentCall("", no, deadline=command.deadline)
+        return _unrecorded(no) if deadline is None else CurrentCall("", no, deadline=deadline)
     entry = Entry(no, range(1, no))
     outer = current.get()
     around = (outer.around if outer else frozenset()) | {call.operation_id}
     key = binding.key_for_tool(call.outward)
     wire, terms = wire_of(command, binding), call.terms
     covered = bool(terms.compensate) or terms.irreversible or (outer is not None and outer.covered)
-    return CurrentCall(
-        key, no, call.operation_id, command.deadline, around=around, entry=entry, wire=wire, covered=covered
-    )
+    return CurrentCall(key, no, call.operation_id, deadline, around=around, entry=entry, wire=wire, covered=covered)
 
 
 @lru_cache(maxsize=100)
@@ -56,21 +54,22 @@ def run_here(command: Invoke, binding: Binding, floor: Floor, then: Callable[[],
     forks, token = lineage.forks, current.set(current_call(command, binding))
     try:
         value = binding.run(command.call)
+        if lineage.forks != forks:
+            _must_end_here()
         if then is not None:
             then()
-        ended = returned(value if _is_an_answer(type(value)) else finished(value, floor), command, binding, floor)
-    except BaseException as error:  # noqa: BLE001 - every end of an attempt is read, and the caller re-raises its own
-        ended = raised(error, command, binding, floor)
+        value = value if _is_an_answer(type(value)) else finished(value, floor)
+        # Returned at once: an error's traceback keeps this frame, and those around it. None of them keeps the error.
+        return returned(value, command, binding, floor)
+    except BaseException as error:
+        if lineage.forks != forks:
+            raise  # in a child that the tool has forked: the attempt is its parent's
+        return raised(error, command, binding, floor)
     finally:
         current.reset(token)
-    return ended if lineage.forks == forks else _in_a_child(ended)
 
 
-def _in_a_child(ended: Ended) -> Ended:
-    """Raise, in a child that the tool has forked: the attempt is its parent's."""
-    error = getattr(ended.outcome, "error", None)
-    if error is not None:
-        raise error
+def _must_end_here() -> NoReturn:
     raise ForkedError("this process was forked inside a tool: it must end there, not return")
 
 
@@ -102,13 +101,13 @@ def returned(value: object, command: Invoke, binding: Binding, floor: Floor, *, 
     """Return the end of an attempt that gave ``value``; it is encoded only where it will be recorded."""
     if command.call is None:
         return Ended(Returned(value, None), True, floor.draw(), floor.now(), abandoned)  # noqa: FBT003 - by place: fast
-    held_back = turned_away(command, binding)
+    watched = binding.wires is not None
+    held_back = turned_away(command, binding) if watched else None
     if held_back is not None:
         return raised(held_back, command, binding, floor, abandoned=abandoned)
-    data, note = binding.encode(value)
-    sight = sight_of(command, binding, failed=False)
-    outcome = Returned(value, data, note)
-    return Ended(outcome, over=True, draw=floor.draw(), at=floor.now(), abandoned=abandoned, sight=sight)
+    outcome = Returned(value, *binding.encode(value))
+    sight = sight_of(command, binding, failed=False) if watched else None
+    return Ended(outcome, True, floor.draw(), floor.now(), abandoned, None, sight)  # noqa: FBT003 - by place: fast
 
 
 def raised(
@@ -127,15 +126,8 @@ def raised(
     if isinstance(error, PartlyDone):
         data, note = binding.encode(error.answer if error.answered else {"done": error.done, "failed": error.failed})
         outcome = Raised(error, data=data, note=note)
-    return Ended(
-        outcome,
-        over=over,
-        draw=floor.draw(),
-        at=floor.now(),
-        abandoned=abandoned,
-        wall=floor.journal.now().wall,
-        sight=sight_of(command, binding, failed=over),
-    )
+    sight = None if binding.wires is None else sight_of(command, binding, failed=over)
+    return Ended(outcome, over, floor.draw(), floor.now(), abandoned, floor.journal.now().wall, sight)
 
 
 def late_of(command: Invoke, binding: Binding, floor: Floor) -> Callable[[Ended], None]:

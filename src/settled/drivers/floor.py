@@ -14,15 +14,10 @@ from msgspec import Struct
 from settled import host
 from settled.core.breaker import Breaker, Rejection, State, admit, record, tickets_if_closed
 from settled.core.commands import (
-    Admit,
-    Admitted,
     CheckOwners,
-    Granted,
     Owners,
     Refund,
-    Report,
     Shut,
-    Spend,
     Spill,
     Tell,
     Woke,
@@ -44,7 +39,7 @@ if TYPE_CHECKING:
     from settled.core.breaker import Tickets, Verdict
     from settled.core.budget import Pool, Pools
     from settled.core.call import Call
-    from settled.core.commands import Command, Ended, Event
+    from settled.core.commands import Command, Ended, Event, Repeat
     from settled.core.metering import Share
     from settled.core.policy import Policy
     from settled.drivers.pooling import PoolSharing
@@ -125,15 +120,10 @@ class Floor:
     def perform(self, command: Command, binding: Binding) -> Event:
         """Perform a command that neither waits nor touches the journal."""
         if type(command) is Tell:
-            self.tell(command.event, command.call, **command.facts)
+            if self.sinks:
+                self.tell(command.event, command.call, **command.facts)
             return Woke(self.now())
         match command:
-            case Spend(cost, elsewhere):
-                return Granted(self._spend(binding, cost, elsewhere), self.now())
-            case Admit():
-                return self.admit(binding)
-            case Report(verdict):
-                return self.report(binding, verdict)
             case Refund(cost):
                 self._refund(binding, cost)
             case CheckOwners(owners):
@@ -144,23 +134,28 @@ class Floor:
                 raise TypeError(f"not a command for the floor: {command!r}")
         return Woke(self.now())
 
-    def admit(self, binding: Binding) -> Admitted | Shut:
-        """Ask the breakers whether an attempt may be made."""
-        now = self.now()
+    def admit(self, binding: Binding) -> Shut | None:
+        """Ask the breakers whether an attempt may be made; ``None``: it may."""
         breakers = binding.breakers
         if breakers:
             tickets = tickets_if_closed(breakers)
             if tickets is None:
-                with self._lock:
-                    found = admit(breakers, now)
-                if self.sharing is not None and not isinstance(found, Rejection):
-                    found = self._agreed_on(breakers, found, now)
-                if isinstance(found, Rejection):
-                    self.tell("breaker_open", None, tool=binding.tool, scope=found.breaker)
-                    return Shut(found.breaker, found.retry_after, now)
-                tickets = found
+                return self._admit_by_turns(binding, breakers)
             binding.tickets = tickets
-        return Admitted(now)
+        return None
+
+    def _admit_by_turns(self, binding: Binding, breakers: Sequence[Breaker]) -> Shut | None:
+        """Do the same where a breaker is not closed."""
+        now = self.now()
+        with self._lock:
+            found = admit(breakers, now)
+        if self.sharing is not None and not isinstance(found, Rejection):
+            found = self._agreed_on(breakers, found, now)
+        if isinstance(found, Rejection):
+            self.tell("breaker_open", None, tool=binding.tool, scope=found.breaker)
+            return Shut(found.breaker, found.retry_after, now)
+        binding.tickets = found
+        return None
 
     def report(self, binding: Binding, verdict: Verdict) -> Woke:
         """Tell the breakers how an admitted attempt went."""
@@ -222,15 +217,19 @@ class Floor:
             with self._lock:
                 binding.share.begin()
 
-    def _spend(self, binding: Binding, cost: float, elsewhere: int | None) -> str:
-        share = binding.share
-        if cost <= 0 and share is None:
-            return ""
+    def spend(self, binding: Binding, repeat: Repeat) -> str:
+        """Take what a repeat costs; return the pool that does not grant it, or nothing."""
+        share, cost, pools = binding.share, repeat.cost, binding.pools
+        if share is None:
+            if cost <= 0:
+                return ""
+            with self._lock:
+                return pools.try_spend(binding.tool, cost) or ""
         with self._lock:
-            if share is not None and not share.grants(elsewhere):
+            if not share.grants(repeat.elsewhere):
                 return "token_window"
-            refused = binding.pools.try_spend(binding.tool, cost) if cost > 0 else None
-            if share is not None and refused is None:
+            refused = pools.try_spend(binding.tool, cost) if cost > 0 else None
+            if refused is None:
                 share.spend()
             return refused or ""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from settled.core.progress import Renew
 
@@ -19,8 +20,7 @@ GRACE = 1.0
 """Seconds by which a lease outlives the attempt's own limit, for the record of its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """A lease that this process holds."""
 
     epoch: int

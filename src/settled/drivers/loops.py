@@ -51,6 +51,21 @@ async def awaited(run: Callable[[], Any]) -> Any:
     return await run()
 
 
+def end_of(
+    loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any], note: Callable[[asyncio.Task[Any]], object]
+) -> asyncio.Future[None]:
+    """Return what is done once a task has ended and that was noted; whoever stops waiting leaves the task alone."""
+    future: asyncio.Future[None] = loop.create_future()
+
+    def ended(task: asyncio.Task[Any]) -> None:
+        note(task)
+        if not future.done():
+            future.set_result(None)
+
+    task.add_done_callback(ended)
+    return future
+
+
 async def off_loop(function: Callable[..., Any], *args: object, seconds: float = 60.0) -> Any:
     """Await an async function here; run a sync one in a thread that is left after ``seconds``: ``TimeoutError``."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):

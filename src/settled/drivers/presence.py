@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,21 +18,23 @@ class Presence:
     def __init__(self, ear: Ear | None = None) -> None:
         self._ear = ear
         self._lock = threading.Lock()
-        self._here: Counter[str] = Counter()
+        self._here: dict[str, int] = {}
         self._waiting: dict[str, list[Callable[[], object]]] = {}
 
     def enter(self, operation_id: str) -> None:
         """The call is at work here."""
         with self._lock:
-            self._here[operation_id] += 1
+            self._here[operation_id] = self._here.get(operation_id, 0) + 1
 
     def leave(self, operation_id: str) -> None:
         """It is not any more; whoever waits may look again."""
         with self._lock:
-            self._here[operation_id] -= 1
-            if self._here[operation_id] <= 0:
-                del self._here[operation_id]
-        self.wake(operation_id)
+            left = self._here.pop(operation_id, 0) - 1
+            if left > 0:
+                self._here[operation_id] = left
+            waiting = self._waiting.pop(operation_id, ())
+        for wake in waiting:
+            wake()
 
     def listen(self, operation_id: str, wake: Callable[[], object]) -> bool:
         """Call ``wake`` at the next change; return whether the call is at work here."""

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 
+from settled import host
 from settled.core.commands import (
     Admit,
+    Admitted,
     AwaitCall,
+    CheckOwners,
     Ended,
     Invoke,
     Join,
     Probe,
-    Refresh,
+    Refund,
+    Refused,
+    Repeat,
     Reply,
     Report,
     Returned,
+    Shut,
     Sleep,
     Spill,
+    Tell,
     Transact,
     Woke,
 )
@@ -49,14 +55,13 @@ if TYPE_CHECKING:
 def drive(flow: Flow[T], hand: Hand) -> T:
     """Run a flow to its end. Raises what the flow raises, and the caller's own interruption afterwards."""
     try:
-        command, perform, send = next(flow), hand.perform, flow.send
+        command, send, how = next(flow), flow.send, hand.how
         while True:
             try:
-                event = perform(command)
-            except JournalError as error:
+                while True:
+                    command = send(how[type(command)](hand, command))  # as hand.perform does, less a call
+            except JournalError as error:  # the flow's own comes back from it: it has ended
                 command = flow.throw(error)
-            else:
-                command = send(event)
     except StopIteration as stop:
         if hand.interruption is not None:
             raise hand.interruption from None
@@ -92,67 +97,77 @@ class Hand(Struct):
     here: str = ""
     """The call that is at work here, once it is on record."""
     interruption: BaseException | None = None
-    pid: int = 0
+    forks: int = 0
+    """Of this process when the call was put on record: in a child that was forked since it is the parent's."""
     running: Invoke | None = None
     """The attempt whose end is not on record yet."""
 
     def cut_off(self) -> None:
         """Put an attempt whose end will not be recorded otherwise on record as one in doubt."""
-        if self.running is not None and self.running.call is not None and self.pid == os.getpid():
+        if self.running is not None and self.running.call is not None and self.forks == host.lineage.forks:
             self.floor.cut_off(self.running.call, self.running.no, "driver_failed")
 
     def perform(self, command: Command) -> Event:
         """Perform one command."""
-        # First what comes with every attempt, since it is looked at in turn.
-        if type(command) is Invoke:
-            return self._invoke(command)
-        if type(command) is Admit:
-            return self.floor.admit(self.binding)
-        if type(command) is Report:
-            return self.floor.report(self.binding, command.verdict)
-        if type(command) is Transact:
-            reply = Reply(self.floor.journal.perform(command.transition), self.floor.now())
-            self.running = None
-            return reply
-        blocking = _BLOCKING.get(type(command))
-        if blocking is not None:
-            return blocking(self, command)
-        if type(command) is Spill:
-            self.running = None
-        return self.floor.perform(command, self.binding)
+        return self.how[type(command)](self, command)
 
     def close(self) -> None:
         """Whoever waits for this call may look again."""
         self.floor.presence.leave(self.here)
 
-    def _invoke(self, command: Invoke) -> Ended:
-        binding, floor, call = self.binding, self.floor, command.call
+    def _transact(self, command: Transact) -> Reply:
+        reply = Reply(self.floor.journal.perform(command.transition), self.floor.now())
+        self.running = None
+        return reply
+
+    def _admit(self, _: Admit) -> Admitted | Shut:
+        return self.floor.admit(self.binding) or Admitted(self.floor.now())
+
+    def _report(self, command: Report) -> Woke:
+        return self.floor.report(self.binding, command.verdict)
+
+    def _repeat(self, command: Repeat) -> Admitted | Shut | Refused:
+        refused = self.floor.spend(self.binding, command)
+        if refused:
+            return Refused(refused, self.floor.now())
+        if command.seconds >= SHORTEST_SLEEP:
+            time.sleep(command.seconds)
+        if command.refresh:
+            self._refresh()
+        return self.floor.admit(self.binding) or Admitted(self.floor.now())
+
+    def _invoke(self, command: Invoke) -> Ended | Shut:
+        binding, floor = self.binding, self.floor
+        if command.admit and (shut := floor.admit(binding)):
+            return shut
         if command.first:
             floor.begin(binding)
-        if call is not None:
-            ended = self._held(command, call)
-        elif command.timeout is None:
-            ended = run_here(command, binding, floor)
-        else:
-            ended = self._leavable(command)
+        if command.call is not None:
+            return self._heeding(self._held(command, command.call))
+        if command.timeout is None:
+            return self._heeding(run_here(command, binding, floor))
+        return self._heeding(self._leavable(command))
+
+    def _heeding(self, ended: Ended) -> Ended:
+        """Ctrl-C, exit: it is put on record, and raised again once that is done."""
         outcome = ended.outcome
-        if type(outcome) is Returned or isinstance(error := outcome.error, Exception):
+        if type(outcome) is Returned or isinstance(outcome.error, Exception):
             return ended
-        self.interruption = error  # Ctrl-C, exit: it is put on record, and raised again once that is done
+        self.interruption = outcome.error
         return replace(ended, abandoned=True)
 
     def _held(self, command: Invoke, call: Call) -> Ended:
         """Run a recorded attempt, keeping its lease alive."""
-        operation_id = call.operation_id
+        operation_id, floor = call.operation_id, self.floor
         if not self.here:
-            self.here, self.pid = operation_id, os.getpid()
-            self.floor.presence.enter(operation_id)
+            self.here, self.forks = operation_id, host.lineage.forks
+            floor.presence.enter(operation_id)
         self.running = command
-        self.floor.keeper.hold(operation_id, call.epoch, command.timeout)
+        floor.keeper.hold(operation_id, call.epoch, command.timeout)
         try:
-            return run_here(command, self.binding, self.floor) if command.timeout is None else self._leavable(command)
+            return run_here(command, self.binding, floor) if command.timeout is None else self._leavable(command)
         finally:
-            self.floor.keeper.let_go(operation_id)
+            floor.keeper.let_go(operation_id)
 
     def _leavable(self, command: Invoke) -> Ended:
         """Run the attempt in a thread that the caller can leave."""
@@ -167,8 +182,7 @@ class Hand(Struct):
         return slot.leave() or timed_out(command, binding, floor, over=False)
 
     def _sleep(self, command: Sleep) -> Woke:
-        if command.seconds >= SHORTEST_SLEEP:
-            time.sleep(command.seconds)
+        time.sleep(command.seconds)
         return Woke(self.floor.now())
 
     def _join(self, command: Join) -> Event:
@@ -184,13 +198,12 @@ class Hand(Struct):
             self.floor.presence.forget(command.operation_id, event.set)
         return Woke(self.floor.now(), local=local)
 
-    def _refresh(self, _: Refresh) -> Woke:
+    def _refresh(self) -> None:
         try:
             if self.binding.refresh is not None:
                 finished(self.binding.refresh(), self.floor)
         except Exception as error:  # noqa: BLE001 - the next attempt shows what it is worth
             self.floor.tell("refresh_failed", None, tool=self.binding.tool, error=type(error).__name__)
-        return Woke(self.floor.now())
 
     def _ask_probe(self, call: Call) -> Any:
         return finished(self.binding.probe(call), self.floor) if self.binding.probe else None
@@ -204,12 +217,26 @@ class Hand(Struct):
             said = None
         return probed(said, began, self.binding, self.floor)
 
+    def _spill(self, command: Spill) -> Event:
+        self.running = None
+        return self._at_once(command)
 
-_BLOCKING: dict[type, Callable[[Hand, Any], Event]] = {
-    Join: Hand._join,  # noqa: SLF001 - its own methods
-    Sleep: Hand._sleep,  # noqa: SLF001 - as above
-    AwaitCall: Hand._await,  # noqa: SLF001 - as above
-    Probe: Hand._probe,  # noqa: SLF001 - as above
-    Refresh: Hand._refresh,  # noqa: SLF001 - as above
-}
-"""What the calling thread waits in. All else is done on the floor, at once."""
+    def _at_once(self, command: Command) -> Event:
+        return self.floor.perform(command, self.binding)
+
+    how: ClassVar[dict[type, Callable[[Hand, Any], Event]]] = {
+        Transact: _transact,
+        Admit: _admit,
+        Invoke: _invoke,
+        Report: _report,
+        Repeat: _repeat,
+        Join: _join,
+        Sleep: _sleep,
+        AwaitCall: _await,
+        Probe: _probe,
+        Spill: _spill,
+        Tell: _at_once,
+        Refund: _at_once,
+        CheckOwners: _at_once,
+    }
+    """How each command is performed."""

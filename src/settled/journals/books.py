@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from settled.core.call import LogRow
 from settled.core.states import MAY_HAVE_EFFECT, Event, State
+from settled.errors import JournalError
 from settled.journals.rows import CHANGING, COLUMNS, call_of, changing, fixed, plain
 from settled.journals.runs import RunTables
 
@@ -239,10 +240,16 @@ def adrift(
 
 
 def read_call(row: Sequence[Any]) -> Call:
-    """Return the call of a row of ``SELECT_CALL``."""
+    """Return the call of a row of ``SELECT_CALL``. Raises ``JournalError`` for one that this release cannot read."""
     if bytes in map(type, row[:_TEXTS]) or type(row[-1]) is bytes:
         row = [*map(plain, row[:_TEXTS]), *row[_TEXTS:-1], plain(row[-1])]
-    return call_of(row)
+    try:
+        return call_of(row)
+    except (LookupError, TypeError, ValueError) as fault:
+        raise JournalError(
+            f"the record of {row[0]} cannot be read ({type(fault).__name__}: {fault}): a newer release of settled has "
+            "written it, and this one is to be upgraded, or it is damaged (settled journal verify)"
+        ) from fault
 
 
 def read_log(row: Sequence[Any]) -> LogRow:

@@ -8,8 +8,9 @@ is judged by it. Time that nobody could watch does not count. So the clock may r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from settled import host
 from settled.core.model import Moment
@@ -27,8 +28,7 @@ UNWATCHED: Final = 2.0
 """Seconds since the record was written that are believed without a witness: as long as it takes to be written anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """One reading of the clock."""
 
     moment: Moment

@@ -13,6 +13,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from msgspec import Struct
+
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
@@ -22,25 +24,23 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 LONGEST_ALONE: Final = 60.0
-"""Seconds that a caller waits for a tool that is at work in the journal's transaction: it may be waiting for him."""
+"""Seconds that a caller waits for a tool that is at work in the journal's transaction: it may be waiting for him. On an
+event loop up to twice as long."""
 MOST_TOGETHER: Final = 256
 """Transitions in one commit at most, so that none waits for many others' work."""
 
 
-class Member:
+class Member(Struct, eq=False):
     """One transition on its way, and whoever waits for it."""
 
-    __slots__ = ("done", "error", "future", "handed_on", "leads", "reply", "transition", "wake")
-
-    def __init__(self, transition: Transition[Any], future: asyncio.Future[Any] | None = None) -> None:
-        self.transition = transition
-        self.future = future
-        self.reply: Any = None
-        self.error: BaseException | None = None
-        self.done = False
-        self.leads = False
-        self.handed_on = False
-        self.wake: threading.Lock | None = None
+    transition: Transition[Any]
+    future: asyncio.Future[Any] | None = None
+    reply: Any = None
+    error: BaseException | None = None
+    done: bool = False
+    leads: bool = False
+    handed_on: bool = False
+    wake: threading.Lock | None = None
 
     def fail(self, error: BaseException) -> None:
         """Let it end with an error instead of a reply."""
@@ -79,6 +79,8 @@ class GroupCommit:
         self._leader: int | None = None
         self._alone = False
         """Somebody does work of their own while they lead."""
+        self._watched: set[asyncio.AbstractEventLoop] = set()
+        """The loops where a timer sees to those who wait."""
 
     # --- callers ---
 
@@ -101,11 +103,9 @@ class GroupCommit:
         member = Member(transition, future)
         if self._enter(member):
             self._call_thread()
-        timer = loop.call_later(LONGEST_ALONE, self._look, member)
-        try:
-            return await future
-        finally:
-            timer.cancel()
+        if loop not in self._watched:
+            self._watch(loop)
+        return await future
 
     def _enter(self, member: Member) -> bool:
         """Queue up; return whether the lead falls to the caller."""
@@ -138,16 +138,23 @@ class GroupCommit:
             raise
         return not member.done
 
-    def _look(self, member: Member) -> None:
-        """On the loop of who waits: see that it does not wait forever."""
-        future = member.future
-        if future is None or member.done:
-            return
-        if self._alone and not member.leads and self._leave(member):
-            _tired_of_waiting(member)
-            _resolve([member])
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """See that none who waits on a loop does so forever: by one timer for all of them."""
+        self._watched = {each for each in self._watched if not each.is_closed()} | {loop}
+        loop.call_later(LONGEST_ALONE, self._look, loop, ())
+
+    def _look(self, loop: asyncio.AbstractEventLoop, before: Sequence[Member]) -> None:
+        """On the loop: see who waits there, and who of them waited at the last look."""
+        with self._mutex:
+            waiting = [each for each in self._queue if each.future is not None and each.future.get_loop() is loop]
+        for member in before if self._alone else ():
+            if member in waiting and not member.leads and self._leave(member):
+                _tired_of_waiting(member)
+                _resolve([member])
+        if waiting:
+            loop.call_later(LONGEST_ALONE, self._look, loop, waiting)
         else:
-            future.get_loop().call_later(LONGEST_ALONE, self._look, member)
+            self._watched.discard(loop)
 
     def _leave(self, member: Member) -> bool:
         """Take it out of the queue; return whether it was there still: then nobody performs it."""
@@ -167,7 +174,12 @@ class GroupCommit:
 
     def _serve(self) -> None:
         with self._mutex:
-            batch = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_TOGETHER))]
+            queue = self._queue
+            if len(queue) > MOST_TOGETHER:
+                batch = [queue.popleft() for _ in range(MOST_TOGETHER)]
+            else:
+                batch = list(queue)
+                queue.clear()
         self._leader = threading.get_ident()
         try:
             self._run(batch)

@@ -183,8 +183,10 @@ def _body(call: Call) -> str:
         *((call.leave, call.sent_key) if call.leave is not None or call.sent_key else ()),
     )
     if isfinite(_numbers(call)):  # the quick way writes null for a number that JSON does not have
-        with suppress(UnicodeEncodeError, OverflowError):  # a lone surrogate, an integer of more than 64 bits
+        try:
             return _quickly(parts).decode()
+        except (UnicodeEncodeError, OverflowError):  # a lone surrogate, an integer of more than 64 bits
+            pass
     return to_json(msgspec.to_builtins(parts))
 
 
@@ -195,13 +197,9 @@ def _from_body(body: str) -> _Body:
 
 
 def _numbers(call: Call) -> float:
-    """Return the sum of all numbers that have to be finite for the quick way; it is not if one of them is not."""
-    total = call.created.wall + call.created.mono + call.changed.wall + call.changed.mono + (call.not_before or 0.0)
+    """Return the sum of all numbers but a clock's own: it is not finite if one of them is not."""
+    total = call.not_before or 0.0
     for attempt in call.attempts:
-        total += attempt.begun.wall + attempt.begun.mono
-        for moment in (attempt.ended, attempt.over):
-            if moment is not None:
-                total += moment.wall + moment.mono
         if attempt.fault is not None:
             total += _of_fault(attempt.fault)
     if call.leave is not None:

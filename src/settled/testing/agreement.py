@@ -256,6 +256,8 @@ class Agreement(RunRules, UpkeepRules, RuleBasedStateMachine):
             "operation_id": f"op_{len(self.asks)}",
             "despite": frozenset({self.pick(number + 1)} if joined else ()),
         }
+        if ours.kind is KeyKind.RANDOM:  # it is drawn together with the id
+            fresh["key"] = f"random:{len(self.asks)}"
         self.claim(replace(ours, **fresh), replace(theirs, **fresh), **options)
 
     @_has_asks

@@ -12,7 +12,6 @@ from settled.core.commands import (
     AwaitCall,
     CheckOwners,
     Ended,
-    Granted,
     Invoke,
     Join,
     Joined,
@@ -20,14 +19,14 @@ from settled.core.commands import (
     Probe,
     Probed,
     Raised,
-    Refresh,
     Refund,
+    Refused,
+    Repeat,
     Reply,
     Report,
     Returned,
     Shut,
     Sleep,
-    Spend,
     Spill,
     Tell,
     Transact,
@@ -140,9 +139,8 @@ class Hand:
                 return (yield from self._invoke(command))
             case Join():
                 return (yield from self._join(command))
-            case Refresh():
-                yield self._latency()
-                return Woke(self._at)
+            case Repeat():
+                return (yield from self._repeat(command))
             case Sleep(seconds):
                 yield seconds
                 return Woke(self._at, abandoned=self._gone)
@@ -154,19 +152,17 @@ class Hand:
                 yield self._latency()
                 alive = tuple(self.process.sees(owner) for owner in owners)
                 return Owners(alive, self.sim.clock(), self._at)
-            case Admit() | Report() | Spend() | Refund() | Spill() | Tell():
+            case Admit() | Report() | Refund() | Spill() | Tell():
                 return self._at_once(command)
             case _ as never:
                 assert_never(never)
 
-    def _at_once(self, command: Admit | Report | Spend | Refund | Spill | Tell) -> Event:
+    def _at_once(self, command: Admit | Report | Refund | Spill | Tell) -> Event:
         match command:
             case Admit():
                 return self._admit()
             case Report(verdict):
                 self._report(verdict)
-            case Spend(cost):
-                return Granted(self._spend(cost), self._at)
             case Refund(cost):
                 if cost > 0:
                     self.process.pool(self.tool).refund(cost)
@@ -207,6 +203,17 @@ class Hand:
         self.sim.oracle.spent(self, cost)
         return ""
 
+    def _repeat(self, command: Repeat) -> Steps[Admitted | Shut | Refused | Woke]:
+        refused = self._spend(command.cost)
+        if refused:
+            return Refused(refused, self._at)
+        yield command.seconds
+        if self._gone:
+            return Woke(self._at, abandoned=True)
+        if command.refresh:
+            yield self._latency()
+        return self._admit()
+
     # --- waiting and looking ---------------------------------------------------------------
 
     def _await(self, command: AwaitCall) -> Steps[Woke]:
@@ -227,9 +234,11 @@ class Hand:
 
     # --- attempts --------------------------------------------------------------------------
 
-    def _invoke(self, command: Invoke) -> Steps[Ended]:
+    def _invoke(self, command: Invoke) -> Steps[Ended | Shut]:
         if self._gone:
             return self._ended(Raised(Cancelled(), not_sent=True), abandoned=True)
+        if command.admit and isinstance(shut := self._admit(), Shut):
+            return shut
         self.sim.oracle.invoked(self, command)
         if command.first:
             self.process.pool(self.tool).first_attempt()

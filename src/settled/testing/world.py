@@ -40,6 +40,16 @@ class Request:
     heard: bool = False
     """Its own definite answer reached the caller."""
 
+    @property
+    def lifetime(self) -> float:
+        """Seconds from when it was sent in which it can still take effect, as its tool declares."""
+        return self.tool.terms.lifetime or 20.0
+
+    @property
+    def last(self) -> float:
+        """The last moment at which it can take effect, and from which on a probe sees it."""
+        return self.sent + self.lifetime
+
 
 @dataclass(frozen=True, slots=True)
 class Effect:
@@ -111,7 +121,7 @@ class World:
 
     def _on_the_way(self, request: Request) -> None:
         dice, now = self.dice, self.loop.now
-        lifetime = request.tool.terms.lifetime or 20.0
+        lifetime = request.lifetime
         match request.fate:
             case "not_sent":
                 self.loop.at(now + dice.uniform(0.0, 0.1), lambda: self._tell(request, tools.REFUSED_CONNECTION))
@@ -152,8 +162,9 @@ class World:
         if request.fate == "refuse":
             del self.stores[request.key]
             return self._tell(request, tools.REFUSAL)
-        if self.dice.random() < 0.2:  # still at work for a while
-            self.loop.at(self.loop.now + self.dice.uniform(0.5, 3.0), lambda: self._execute(request, kept))
+        if self.dice.random() < 0.2:  # still at work for a while, as long as a request can take at the most
+            at = min(self.loop.now + self.dice.uniform(0.5, 3.0), request.last)
+            self.loop.at(at, lambda: self._execute(request, kept))
             return None
         return self._execute(request, kept)
 
@@ -170,8 +181,7 @@ class World:
 
     def _effect(self, request: Request, value: str) -> None:
         now = self.loop.now
-        last = request.sent + (request.tool.terms.lifetime or 20.0)
-        visible = min(last, now + self.dice.choice((0.0, 0.0, 0.0, 1.0, 8.0))) if request.tool.policy.probe else now
+        seen_after = self.dice.choice((0.0, 0.0, 0.0, 1.0, 8.0)) if request.tool.policy.probe else 0.0
         effect = Effect(
             request.operation_id,
             request.attempt,
@@ -179,7 +189,7 @@ class World:
             request.tool.name,
             request.intention,
             now,
-            max(now, visible),
+            max(now, min(request.last, now + seen_after)),
             value,
         )
         self.effects.append(effect)

@@ -25,6 +25,17 @@ def raised_during(error, earlier):
     return error
 
 
+def through(path, error, **variables):
+    """Return the error as it is when it came through the function of that dotted path, with these variables."""
+    module, _, name = path.rpartition(".")
+    made = {"__name__": module}
+    exec(f"def {name}(error, {', '.join(variables)}):\n    raise error", made)
+    try:
+        made[name](error, **variables)
+    except BaseException as raised:  # noqa: BLE001 - it was given
+        return raised
+
+
 def rpc_error(name, details="", *, debug="", metadata=(), path="grpc._channel._InactiveRpcError"):
     """Return an error as grpc raises it."""
     kind = fake(path, fake("grpc.RpcError"))

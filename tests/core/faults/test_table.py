@@ -18,7 +18,7 @@ import tenacity
 
 from settled.core.faults import classify, classify_mcp, classify_response, invalid_arguments, unusable_result
 from settled.core.faults.python import CANCELLED
-from tests.core.faults.fakes import answered, client_error, fake, made, rpc_error
+from tests.core.faults.fakes import answered, client_error, fake, made, rpc_error, through
 
 R, P, U, M = "retryable none", "permanent none", "unknown maybe", "invalid none"
 """Retryable, permanent, ambiguous, model's fault: the letters of the table, as class and evidence."""
@@ -60,6 +60,8 @@ def with_cause(error, cause):
     return error
 
 
+HEAD = "httpcore._sync.http11._send_request_headers"
+
 HTTPX = [
     row("ConnectError", httpx.ConnectError("refused"), R),
     row("ConnectError-reset-in-handshake", with_cause(httpx.ConnectError(""), RESET), R),
@@ -70,7 +72,8 @@ HTTPX = [
     row("ConnectError-dns-again", with_cause(httpx.ConnectError(""), NO_NAME), P, attempt=2),
     row("UnsupportedProtocol", httpx.UnsupportedProtocol(""), P),
     row("InvalidURL", httpx.InvalidURL(""), P),
-    row("LocalProtocolError", httpx.LocalProtocolError(""), P),
+    row("LocalProtocolError", through(HEAD, httpx.LocalProtocolError("")), P),
+    row("LocalProtocolError-elsewhere", httpx.LocalProtocolError(""), U),
     row("PoolTimeout", httpx.PoolTimeout(""), R),
     row("ProxyError-CONNECT", httpx.ProxyError("", request=REQUEST), R),
     row("ProxyError-plain", httpx.ProxyError("", request=httpx.Request("POST", "http://service/x")), U),

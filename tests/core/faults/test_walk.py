@@ -11,7 +11,7 @@ import pytest
 
 from settled.core.faults import chain, classify
 from settled.core.model import Evidence, FaultClass
-from tests.core.faults.fakes import answered, client_error, fake, made, raised_during
+from tests.core.faults.fakes import answered, client_error, fake, made, raised_during, through
 
 
 class ToolError(Exception):
@@ -253,6 +253,65 @@ def test_the_only_try_proves_what_it_proves():
     for tries, proved in ((1, Evidence.NONE), (2, Evidence.MAYBE), (3, Evidence.MAYBE)):
         last = SimpleNamespace(attempt_number=tries)
         assert evidence(made("tenacity.RetryError", cause=refused(), last_attempt=last)) is proved
+
+
+def after(**fields):
+    return SimpleNamespace(**fields)
+
+
+NEVER, SENT = made("urllib3.exceptions.NewConnectionError"), made("urllib3.exceptions.ProtocolError")
+CAME_LATE = {
+    "urllib3.connectionpool.urlopen": ("retries", after(history=()), after(history=(after(error=SENT),))),
+    "urllib3.poolmanager.urlopen": ("retries", None, after(history=(after(error=None, status=307),))),
+    "requests.sessions.resolve_redirects": ("gen", ..., True),
+    "httpx._client._send_handling_redirects": ("history", [], [after(status_code=307)]),
+    "httpx2._client._send_handling_redirects": ("history", [after(status_code=401)], [after(status_code=302)]),
+    "aiohttp.client._request": ("history", [], [after(status=307)]),
+    "botocore.endpoint._send_request": ("attempts", 1, 2),
+    "stripe._http_client._request_with_retries_internal": ("num_retries", 0, 1),
+    "stripe._http_client._request_with_retries_internal_async": ("num_retries", 0, 1),
+    "tenacity.iter": ("retry_state", after(attempt_number=1), after(attempt_number=2)),
+    "tenacity.asyncio.iter": ("retry_state", after(attempt_number=1), after(attempt_number=2)),
+    "backoff._sync.retry": ("tries", 1, 2),
+    "google.api_core.retry.retry_unary.retry_target": ("error_list", [OSError()], [OSError(), OSError()]),
+    "elastic_transport._transport.perform_request": ("errors", [], [OSError()]),
+}
+
+
+@pytest.mark.parametrize("path", CAME_LATE)
+def test_the_last_of_several_requests_is_known_by_its_way(path):
+    name, first, late = CAME_LATE[path]
+    assert evidence(through(path, refused(), **{name: late})) is Evidence.MAYBE
+    assert evidence(because(httpx.ConnectError(""), through(path, refused(), **{name: late}))) is Evidence.MAYBE
+    assert evidence(through(f"shop.{path}", refused(), **{name: late})) is Evidence.NONE
+    if first is not ...:
+        assert evidence(through(path, refused(), **{name: first})) is Evidence.NONE
+        assert evidence(through(path, refused())) is Evidence.NONE
+
+
+def test_tries_that_never_connected_are_no_earlier_requests():
+    untrusted = made("urllib3.exceptions.SSLError", ssl.SSLCertVerificationError(1, "certificate verify failed"))
+    history = after(history=(after(error=NEVER), after(error=untrusted)))
+    assert evidence(through("urllib3.connectionpool.urlopen", refused(), retries=history)) is Evidence.NONE
+
+
+def test_what_aiohttp_sends_anew_over_a_fresh_connection():
+    def by(method, *, left):
+        return through("aiohttp.client._request", refused(), method=method, retry_persistent_connection=left)
+
+    assert evidence(by("PUT", left=False)) is Evidence.MAYBE
+    assert evidence(by("PUT", left=True)) is Evidence.NONE
+    assert evidence(by("POST", left=False)) is Evidence.NONE
+
+
+def test_a_refusal_behind_a_redirect_says_nothing_of_who_sent_it():
+    refusal = answered("httpx.HTTPStatusError", 404)
+    assert evidence(refusal) is Evidence.NONE
+    refusal.response.history = [after(status_code=401)]
+    assert evidence(refusal) is Evidence.NONE
+    refusal.response.history = [after(status_code=307)]
+    assert evidence(refusal) is Evidence.MAYBE
+    assert evidence(made("aiohttp.ClientResponseError", status=404, history=(after(status=308),))) is Evidence.MAYBE
 
 
 def test_a_count_of_tries_on_a_class_that_does_not_repeat_says_nothing():

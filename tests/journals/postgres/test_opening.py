@@ -147,6 +147,10 @@ def test_a_wrong_password_and_a_missing_right(tmp_path):
         assert "wrong-one" not in str(caught.value)
         with pytest.raises(JournalError, match="lacks a right: let its owner grant it"):
             PostgresJournal(address.format("right"), spill=tmp_path / "spill")
+        with server.connect() as connection:
+            connection.execute("ALTER ROLE agent NOLOGIN")
+        with pytest.raises(JournalError, match="refuses this user: correct the address"):
+            PostgresJournal(address.format("right"), spill=tmp_path / "spill")
 
 
 def test_the_shown_address_has_no_secret():

@@ -12,7 +12,7 @@ from settled.journals.redis import RedisJournal
 from settled.journals.redis.address import read_address
 from settled.testing.records import begun, ended, make_ask
 from tests.journals.support import ENVIRONMENT
-from tests.servers.redis import RedisServer
+from tests.servers.redis import KINDS, RedisServer
 
 
 def test_a_guard_opens_it_by_its_address(server, prefix, tmp_path):
@@ -136,6 +136,41 @@ def test_passwords_and_rights(tmp_path):
         assert "own" not in journal.url
         assert any("settings" in problem for problem in journal.check().problems)
         journal.close()
+
+
+RIGHTS = (
+    *("~{settled}:*", "+@hash", "+@sortedset", "+@stream", "+eval", "+evalsha", "+script|load"),
+    *("+info", "+config|get", "+time", "+exists"),
+)
+"""As docs/explanation/journals.md has them."""
+USED = ("", "xadd", "xtrim", "hset", "hdel", "zadd", "zrem", "hget", "hmget", "zrangebylex")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_rights_that_it_needs_and_each_that_is_missing(kind, tmp_path):
+    """A server takes nothing back of a script that is refused in its middle: it must be refused before."""
+    with RedisServer(kind) as server, server.client() as admin:
+        for number, missing in enumerate(USED):
+            admin.flushall()
+            less = [f"-{missing}"] if missing else []
+            admin.execute_command("ACL", "SETUSER", "agents", "reset", "on", ">own", *RIGHTS, *less)
+            address = f"unix://agents:own@{server.socket}?spill={tmp_path / str(number)}"
+            if missing:
+                with pytest.raises(JournalError, match="the user lacks a right"):
+                    _write_twice(address)
+                admin.execute_command("ACL", "SETUSER", "agents", "+@all")
+            _write_twice(address)
+
+
+def _write_twice(address):
+    with settled.Guard(address) as guard:
+
+        @guard.tool(effect="write", key="{name}")
+        def act(name: str) -> str:
+            return f"did {name}"
+
+        assert [act(name) for name in ("a", "b", "a")] == ["did a", "did b", "did a"]
+        assert guard.journal.verify().ok
 
 
 def test_a_key_of_the_wrong_type(server, open_journal, prefix):

@@ -9,7 +9,7 @@ from settled.core.faults import look
 from settled.core.faults.rules import is_a
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Sequence
 
 DEEPEST = 10
 MOST = 100
@@ -19,28 +19,35 @@ INNER = ("reason", "original_error", "os_error", "orig")
 """Where urllib3, urllib, aiohttp and SQLAlchemy keep the error that they wrap."""
 
 
-def holders(kind: type) -> tuple[str, ...]:
-    """Return which of these names an error of a class may answer to that has no attributes of its own."""
-    return _holders(cast("Hashable", kind))
-
-
-@lru_cache(maxsize=1024)
 def _holders(kind: Any) -> tuple[str, ...]:
     any_name = hasattr(kind, "__getattr__") or kind.__getattribute__ is not BaseException.__getattribute__
     return INNER if any_name else tuple(name for name in INNER if hasattr(kind, name))
 
 
+holders = cast("Callable[[type], tuple[str, ...]]", lru_cache(1024)(_holders))
+"""Which of these names an error of a class may answer to that has no attributes of its own."""
+
+
 def causes(error: BaseException, *, recognised: bool) -> list[BaseException]:
     """Return the errors that this one names as its cause: ``__cause__``, and what a known wrapper holds."""
-    found: list[object] = [error.__cause__] if error.__cause__ is not None else []
+    found = [] if error.__cause__ is None else [error.__cause__]
     if recognised:
-        names = INNER if look.attr(error, "__dict__") else holders(type(error))
-        found += [inner for name in names if (inner := look.attr(error, name)) is not None]
-        found += error.args
+        for thing in (*_held(error), *error.args):
+            if isinstance(thing, BaseException):
+                found.append(thing)  # noqa: PERF401 - most hold none: a loop costs less than a list made of nothing
     if not found:
         return []
-    unique = {id(inner): inner for inner in found if isinstance(inner, BaseException) and inner is not error}
+    unique = {id(inner): inner for inner in found if inner is not error}
     return [inner for inner in unique.values() if not _only_how_timeouts_work(error, inner)]
+
+
+def _held(error: BaseException) -> Sequence[object]:
+    """Return what an error holds under the names of known wrappers."""
+    try:
+        names = INNER if error.__dict__ else holders(type(error))
+    except Exception:  # noqa: BLE001 (a property of a stranger may raise anything)
+        names = INNER
+    return [look.attr(error, name) for name in names] if names else ()
 
 
 def members(error: BaseException) -> Sequence[BaseException]:
@@ -62,9 +69,11 @@ def inside(error: BaseException) -> list[BaseException]:
 
 def within(error: BaseException) -> tuple[list[BaseException], bool]:
     """Do the same; and tell whether that is all of it."""
-    found, layer = {id(error): error}, [error]
+    inner = _inner(error)
+    if not inner:  # as in most
+        return [error], True
+    found = {id(error): error}
     for _ in range(DEEPEST):
-        inner = [one for outer in layer for one in [*causes(outer, recognised=True), *members(outer)]]
         new = {id(one): one for one in inner if id(one) not in found}
         if not new:
             return list(found.values()), True
@@ -72,7 +81,13 @@ def within(error: BaseException) -> tuple[list[BaseException], bool]:
         found |= {id(one): one for one in layer}
         if len(layer) < len(new):
             return list(found.values()), False
+        inner = [one for outer in layer for one in _inner(outer)]
     return list(found.values()), False
+
+
+def _inner(error: BaseException) -> Sequence[BaseException]:
+    named, grouped = causes(error, recognised=True), members(error)
+    return [*named, *grouped] if grouped else named
 
 
 def _only_how_timeouts_work(error: BaseException, inner: BaseException) -> bool:

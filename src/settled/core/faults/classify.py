@@ -19,10 +19,9 @@ At most 10 levels and 100 errors are looked at; cycles do no harm; attributes th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from settled.core.faults import chain, look, repeats
 from settled.core.faults.python import of_group
@@ -65,45 +64,44 @@ def classify(error: BaseException, *, attempt: int = 1, doubtful: bool = False, 
     """
     within = chain.within(error)
     repeated = repeats.hidden(within[0])
-    walk = _Walk(Situation(attempt, doubtful or repeated, now))
-    reading = walk.read(error)
-    fault = reading.fault
+    walk = _Walk(Situation(attempt, doubtful or repeated, now), {}, error if len(within[0]) == 1 else None)
+    fault = walk.read(error).fault
     past, complete = walk.past(within)
-    if fault is UNRECOGNISED and past and isinstance(error, Exception):
+    if past and fault is UNRECOGNISED and isinstance(error, Exception):
         fault = _lent(past[0])
-    unclean = repeated or not complete or any(one.evidence is not Evidence.NONE for one in past)
-    if unclean:
+    if repeated or not complete or (past and any(one.evidence is not Evidence.NONE for one in past)):
         fault = weakened(fault)
-    return replace(fault, message=fault.message or look.describe(error))
+    return fault if fault.message else structs.replace(fault, message=look.describe(error))
 
 
-@dataclass(slots=True)
-class _Walk:
+class _Walk(Struct):
     """One walk over the errors around an exception."""
 
     situation: Situation
-    seen: dict[int, Reading] = field(default_factory=dict)
+    seen: dict[int, Reading]
+    alone: BaseException | None
+    """An error that was seen to hold no other."""
 
     def read(self, error: BaseException, depth: int = 0) -> Reading:
         """Read an error and its causes."""
-        if id(error) in self.seen:
-            return self.seen[id(error)]
-        if depth >= chain.DEEPEST or len(self.seen) >= chain.MOST:
+        seen, mark = self.seen, id(error)
+        if mark in seen:
+            return seen[mark]
+        if depth >= chain.DEEPEST or len(seen) >= chain.MOST:
             return _NOTHING
-        self.seen[id(error)] = _NOTHING  # what a cycle comes back to
-        reading = self._read(error, depth)
-        self.seen[id(error)] = reading
+        seen[mark] = _NOTHING  # what a cycle comes back to
+        reading = seen[mark] = self._read(error, depth)
         return reading
 
     def _read(self, error: BaseException, depth: int) -> Reading:
-        members = chain.members(error)
+        members = () if error is self.alone else chain.members(error)
         if members:
             return _of_members([self.read(member, depth + 1) for member in members])
-        rule = rule_of(error)
-        said = rule.read(error, self.situation) if rule else None
-        if rule and said and not rule.wraps:
+        rule = rule_of(type(error))
+        said = None if rule is None else rule.read(error, self.situation)
+        if said is not None and rule is not None and not rule.wraps:
             return Reading(said, Known.WELL)
-        causes = chain.causes(error, recognised=rule is not None)
+        causes = () if error is self.alone else chain.causes(error, recognised=rule is not None)
         best = _best([self.read(cause, depth + 1) for cause in causes]) if causes else _NOTHING
         if best.known or rule is None:
             return best
@@ -118,9 +116,11 @@ class _Walk:
         met: set[int] = set()
         inside, whole = within
         for _ in range(chain.DEEPEST):
+            earlier = [one for inner in inside if (one := chain.context(inner)) is not None]
+            if not earlier:
+                return found, whole
             met.update(map(id, inside))
-            earlier = {id(one): one for inner in inside if (one := chain.context(inner)) is not None}
-            line = [one for one in earlier.values() if id(one) not in met]
+            line = list({id(one): one for one in earlier if id(one) not in met}.values())
             if not line:
                 return found, whole
             found += [reading.fault for reading in map(self.read, line) if reading.known]

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from types import FrameType
 
 LONGEST_TEXT = 1000
 _MOST_DIGITS = 9
@@ -34,7 +35,7 @@ def called(thing: object, name: str) -> object:
 def text(value: object) -> str:
     """Return ``str(value)``, bytes decoded, shortened; empty where it cannot be told."""
     try:
-        shown = bytes(value).decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else str(value)
+        shown = bytes(value).decode("utf-8", "replace") if isinstance(value, (bytes, bytearray)) else str(value)
     except Exception:  # noqa: BLE001 (__str__ of a stranger may raise anything)
         return ""
     return shown[:LONGEST_TEXT]
@@ -42,7 +43,7 @@ def text(value: object) -> str:
 
 def number(value: object) -> int | None:
     """Return the value if it is a whole number (``True`` is none), also as an ``IntEnum`` or digits."""
-    if isinstance(value, bool):
+    if value is None or isinstance(value, bool):
         return None
     if isinstance(value, int):
         return int(value)
@@ -71,6 +72,19 @@ def _pair(pair: object) -> tuple[str, str]:
     if isinstance(value, list | tuple) and value:
         value = value[0]
     return text(name).strip().lower(), text(value).strip()
+
+
+def frames(error: BaseException) -> Iterator[FrameType]:
+    """Give the frames that an error came through, the outermost first."""
+    at = error.__traceback__
+    while at is not None:
+        yield at.tb_frame
+        at = at.tb_next
+
+
+def came_through(errors: Iterable[BaseException], function: str) -> bool:
+    """Tell whether one of these errors came through a function of this name."""
+    return any(frame.f_code.co_name == function for error in errors for frame in frames(error))
 
 
 def describe(error: BaseException) -> str:

@@ -26,16 +26,9 @@ def of_connection(error: BaseException, _: Situation) -> Fault | None:
     words = look.text(error)
     if words.startswith(_FULL):
         return retryable("too_many_clients")
-    return retryable("connect_failed") if _CONNECTING.match(words) and not _while_sending(error) else None
-
-
-def _while_sending(error: BaseException) -> bool:
-    at = error.__traceback__
-    while at is not None:
-        if at.tb_frame.f_code.co_name == _SENDING:
-            return True
-        at = at.tb_next
-    return False
+    if _CONNECTING.match(words) and not look.came_through([error], _SENDING):
+        return retryable("connect_failed")
+    return None
 
 
 RULES = rules(

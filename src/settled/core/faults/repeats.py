@@ -1,4 +1,7 @@
-"""Repeats that a client makes by itself: of their tries only the last one's end is seen."""
+"""Requests that a client makes one after another by itself, repeats and redirects: only the last one's end is seen.
+
+Some errors say so. Of others it shows in the functions of the client that they came through, by their tracebacks.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,35 @@ from typing import TYPE_CHECKING
 
 from settled.core.faults import look
 from settled.core.faults.rules import is_a, roots
+from settled.core.faults.tls import rejected_certificate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+    Locals = Mapping[str, object]
 
 _REPEATERS = frozenset({"botocore", "openai", "anthropic", "requests", "tenacity", "google"})
+_REDIRECTED = frozenset({"httpx", "httpx2", "requests", "aiohttp"})
+_TELLING = _REPEATERS | _REDIRECTED
 
 
 def hidden(errors: Iterable[BaseException]) -> bool:
     """Tell whether one of these errors is the last of several tries of which the others are not known."""
-    return any(map(_last_of_many, errors))
+    for error in errors:  # noqa: SIM110 - one pass over one error, as most are, costs half as much so
+        if _last_of_many(error) or _came_late(error):
+            return True
+    return False
 
 
 def _last_of_many(error: BaseException) -> bool:
-    if _REPEATERS.isdisjoint(roots(type(error))):
+    known = roots(type(error))
+    if _TELLING.isdisjoint(known):
+        return False
+    if not _REDIRECTED.isdisjoint(known):
+        histories = look.attr(error, "response", "history"), look.attr(error, "history")
+        if any(map(_went_on, histories)):
+            return True
+    if _REPEATERS.isdisjoint(known):
         return False
     response = look.attr(error, "response")
     if isinstance(response, Mapping):
@@ -33,3 +51,88 @@ def _last_of_many(error: BaseException) -> bool:
         or bool(look.attr(response, "raw", "retries", "history"))
         or is_a(error, "google", "RetryError")
     )
+
+
+def _went_on(history: object) -> bool:
+    """Tell whether one of these answers leaves open what its request has done: a redirect, not a mere 401."""
+    return isinstance(history, list | tuple) and not all(map(_turned_away, history))
+
+
+def _turned_away(answer: object) -> bool:
+    return (look.attr(answer, "status_code") or look.attr(answer, "status")) in _TURNED_AWAY
+
+
+_TURNED_AWAY = (401, 407)
+"""Answers upon which a client sends the request once more, with proof of who it is."""
+
+
+# --- what tracebacks show -----------------------------------------------------------------
+
+
+def _came_late(error: BaseException) -> bool:
+    at = error.__traceback__
+    while at is not None:
+        frame, at = at.tb_frame, at.tb_next
+        judge = _LATE.get(frame.f_code.co_name)
+        if judge is not None:
+            module = look.text(frame.f_globals.get("__name__")).partition(".")[0]
+            if module in judge and judge[module](frame.f_locals):
+                return True
+    return False
+
+
+def _urllib3(known: Locals) -> bool:
+    history = look.attr(known.get("retries"), "history")
+    return isinstance(history, tuple) and not all(_unsent(look.attr(entry, "error")) for entry in history)
+
+
+def _unsent(error: object) -> bool:
+    if not isinstance(error, BaseException):
+        return False
+    return is_a(error, "urllib3", "NewConnectionError", "ConnectTimeoutError") or rejected_certificate(error)
+
+
+def _httpx(known: Locals) -> bool:
+    return _went_on(known.get("history"))
+
+
+def _aiohttp(known: Locals) -> bool:
+    if _went_on(known.get("history")):
+        return True
+    # taken back once it has sent the request anew; others than these it sends once
+    return known.get("retry_persistent_connection") is False and look.text(known.get("method")).upper() in _SENT_ANEW
+
+
+_SENT_ANEW = frozenset({"PUT", "DELETE"})
+
+
+def _above(name: str, least: int) -> Callable[[Locals], bool]:
+    return lambda known: (look.number(known.get(name)) or 0) > least
+
+
+def _some(name: str, least: int = 0) -> Callable[[Locals], bool]:
+    def judge(known: Locals) -> bool:
+        listed = known.get(name)
+        return isinstance(listed, list | tuple) and len(listed) > least
+
+    return judge
+
+
+def _tenacity(known: Locals) -> bool:
+    return (look.number(look.attr(known.get("retry_state"), "attempt_number")) or 1) > 1
+
+
+_LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
+    "urlopen": {"urllib3": _urllib3},
+    "resolve_redirects": {"requests": lambda _: True},
+    "_send_handling_redirects": {"httpx": _httpx, "httpx2": _httpx},
+    "_request": {"aiohttp": _aiohttp},
+    "_send_request": {"botocore": _above("attempts", 1)},
+    "_request_with_retries_internal": {"stripe": _above("num_retries", 0)},
+    "_request_with_retries_internal_async": {"stripe": _above("num_retries", 0)},
+    "iter": {"tenacity": _tenacity},
+    "retry": {"backoff": _above("tries", 1)},
+    "retry_target": {"google": _some("error_list", 1)},
+    "perform_request": {"elastic_transport": _some("errors")},
+}
+"""By the name of a function, and the package that it is of: whether its variables tell of an earlier request."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
@@ -17,7 +17,7 @@ from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.values import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Mapping
 
 
 class Situation(Struct, frozen=True):
@@ -68,24 +68,18 @@ def rules(
     return {(root, name): rule for root in roots for name, rule in table.items()}
 
 
-def names(kind: type) -> tuple[Name, ...]:
-    """Return how a class and its bases are named in the tables, the most derived first."""
-    return _names(cast("Hashable", kind))
-
-
-def roots(kind: type) -> frozenset[str]:
-    """Return the packages that a class and its bases are of."""
-    return _roots(cast("Hashable", kind))
-
-
-@lru_cache(maxsize=1024)
-def _roots(kind: Any) -> frozenset[str]:
-    return frozenset([root for root, _ in _names(kind)])
-
-
-@lru_cache(maxsize=1024)
-def _names(kind: Any) -> tuple[Name, ...]:
+def _names(kind: type) -> tuple[Name, ...]:
     return tuple([(str(base.__module__).partition(".")[0], str(base.__qualname__)) for base in kind.__mro__])
+
+
+def _roots(kind: type) -> frozenset[str]:
+    return frozenset([root for root, _ in names(kind)])
+
+
+names = cast("Callable[[type], tuple[Name, ...]]", lru_cache(1024)(_names))
+"""How a class and its bases are named in the tables, the most derived first."""
+roots = cast("Callable[[type], frozenset[str]]", lru_cache(1024)(_roots))
+"""The packages that a class and its bases are of."""
 
 
 def is_a(error: BaseException, root: str, *qualnames: str) -> bool:

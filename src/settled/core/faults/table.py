@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from settled.core.faults import (
     aiohttp,
@@ -25,7 +25,7 @@ from settled.core.faults import (
 from settled.core.faults.rules import names
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable
 
     from settled.core.faults.rules import Rule
 
@@ -39,11 +39,9 @@ RULES = {
 }
 
 
-def rule_of(error: BaseException) -> Rule | None:
-    """Return the rule for the most derived class that has one."""
-    return _rule_of(cast("Hashable", type(error)))
-
-
-@lru_cache(maxsize=1024)
-def _rule_of(kind: Any) -> Rule | None:
+def _rule_of(kind: type) -> Rule | None:
     return next((RULES[name] for name in names(kind) if name in RULES), None)
+
+
+rule_of = cast("Callable[[type], Rule | None]", lru_cache(1024)(_rule_of))
+"""The rule for an error of a class: of the most derived of its bases that has one."""

@@ -37,6 +37,7 @@ _WORDS: Final = {
     "57P03": "the server is starting or stopping: try again",
     "55P03": "another process holds a lock for longer than patience=: look for one that hangs, then try again",
 }
+_UNSUPPORTED: Final = "0A000"
 _UNREACHABLE: Final = "the server cannot be reached: check that it runs, and host and port"
 _HOPELESS: Final = ("authentication failed", "no password", "does not exist", "is not permitted to log in")
 
@@ -79,6 +80,10 @@ def _words(fault: psycopg.Error) -> str:
         return _WORDS["3D000"]
     if fault.sqlstate is None and ("too many clients" in said or "remaining connection slots" in said):
         return _WORDS["53300"]
+    if fault.sqlstate is None and "not permitted to log in" in said:
+        return _WORDS["28000"]
+    if fault.sqlstate == _UNSUPPORTED and "during recovery" in said:  # what a standby says to BEGIN READ WRITE
+        return _WORDS["25006"]
     if fault.sqlstate in _WORDS:
         return _WORDS[str(fault.sqlstate)]
     return (

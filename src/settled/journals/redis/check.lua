@@ -1,20 +1,11 @@
 -- Is it still the whole journal that its clients have seen? Stands before each of the other scripts.
--- KEYS are always the same, in this order. ARGV[1] holds, packed, names, numbers and counts, and the
--- lengths of the words that stand, so counted, one behind the other in ARGV[2].
+-- KEYS are always the same, in this order. ARGV[1] holds names, numbers and counts, packed; ARGV[3] the words that are
+-- so counted, one behind the other, and ARGV[2] where each of them ends: many arguments cost both sides more.
 local meta, calls, rows, index, log = unpack(KEYS)
-local p, lengths = unpack(cmsgpack.unpack(ARGV[1]))
-local words, nth, read = ARGV[2], 0, 0
+local p, ends = cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2])
 
-local function take()
-  nth = nth + 1
-  local from = read + 1
-  read = read + lengths[nth]
-  return string.sub(words, from, read)
-end
-
-local function go_to(n) -- so that the next to be taken comes behind so many
-  nth, read = n, 0
-  for i = 1, n do read = read + lengths[i] end
+local function word(i)
+  return string.sub(ARGV[3], (ends[i - 1] or 0) + 1, ends[i])
 end
 
 -- How much each part holds. A part that was evicted, deleted or overwritten is noticed by it.

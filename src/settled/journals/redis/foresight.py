@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from settled.journals.redis.cells import Stored
 
 
-class Hints(Struct):
+class Hints(Struct, eq=False):
     """Names of what will be looked at."""
 
     ids: dict[str, None] = field(default_factory=dict)

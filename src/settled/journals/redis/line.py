@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,8 +53,7 @@ class Line:
         self.connection.connect()
         keys = [b"%d" % len(address.keys), *(key.encode() for key in address.keys)]
         for name, text in SCRIPTS.items():
-            start = [b"EVALSHA", self.call("SCRIPT", "LOAD", text), *keys]
-            self._starts[name] = b"*%d\r\n" % (len(start) + 2) + _words(start)
+            self._starts[name] = _words([b"EVALSHA", self.call("SCRIPT", "LOAD", text), *keys])
         self._keys = keys
 
     def call(self, *words: Any) -> Any:
@@ -63,13 +63,14 @@ class Line:
 
     def run(self, name: str, about: Sequence[Any], words: Sequence[bytes] = ()) -> Any:
         """Run a script and return its answer."""
-        told = pack((about, list(map(len, words)))), b"".join(words)
+        rest = [pack(about), pack(list(accumulate(map(len, words)))), b"".join(words)]
+        count = b"*%d\r\n" % (2 + len(self._keys) + len(rest))
         try:
             # Written out here: redis-py's own way takes a quarter of the time of a call.
-            self.connection.send_packed_command([self._starts[name] + _words(told)])
+            self.connection.send_packed_command([count + self._starts[name] + _words(rest)])
             return self.connection.read_response()
         except NoScriptError:  # somebody has told the server to forget them
-            return self.call("EVAL", SCRIPTS[name], *self._keys, *told)
+            return self.call("EVAL", SCRIPTS[name], *self._keys, *rest)
 
     def info(self) -> dict[str, str]:
         """Return what the server says of itself."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from settled.journals.redis.cells import Row, Stored
 
 
-class Sight(Struct):
+class Sight(Struct, eq=False):
     """Calls, rows and ranges of the index as they stand; what is not there is there as nothing."""
 
     calls: dict[str, Stored | None] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Sight(Struct):
         return same
 
 
-class Pages(Struct):
+class Pages(Struct, eq=False):
     """What is written: nothing of it is seen by others before the commit."""
 
     calls: dict[str, Stored | None] = field(default_factory=dict)

@@ -15,14 +15,21 @@ class Conflict(Exception):  # noqa: N818 - it never leaves the journal: the tran
     """What was looked at has changed meanwhile."""
 
 
+_RIGHTS: Final = (
+    "the user lacks a right: let it use EVALSHA, EVAL, SCRIPT, INFO, CONFIG|GET, TIME and EXISTS, and all commands on "
+    "hashes, sorted sets and streams, on the journal's keys"
+)
 _WORDS: Final = {
     "WRONGTYPE": "one of its keys holds something that is not the journal's: give prefix= a name that is free",
     "WRONGPASS": "it refuses the password: correct user and password in the address",
     "NOAUTH": "it asks for a password: write redis://:password@host",
-    "NOPERM": "the user lacks a right: let it use EVALSHA, EVAL, SCRIPT, INFO and CONFIG|GET on the journal's keys",
+    "NOPERM": _RIGHTS,
+    "ACL failure in script": _RIGHTS,
+    "executing the script can't run this command": _RIGHTS,  # so Redis 6.2
     "READONLY": "it is a replica that only reads: let the address lead to the primary",
     "OOM": "its memory is full: raise maxmemory, or prune",
     "MISCONF": "it cannot save to its disk (see its log), and takes no changes until it can",
+    "NOREPLICAS": "it has fewer replicas than it needs to take changes (min-replicas-to-write)",
     "LOADING": "it is still loading its data: try again",
     "BUSY": "it is busy with somebody's script: try again",
     "MASTERDOWN": "it is a replica without its primary: let the address lead to a primary",

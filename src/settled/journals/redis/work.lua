@@ -11,6 +11,12 @@ if wrong then return wrong end
 local time = redis.call('TIME')
 local head = table.concat({time[1], time[2], m[6], m[7], m[8], m[9]}, '\n')
 
+local at = 0
+local function take()
+  at = at + 1
+  return word(at)
+end
+
 local function fetch(key, names)
   local found = {}
   for from = 1, #names, 4000 do
@@ -31,7 +37,7 @@ local function stands(n_calls, n_rows, n_ranges)
     local claimed = tonumber(m[7]) + tonumber(time[1]) + tonumber(time[2]) / 1000000 - tonumber(m[6])
     if about - claimed > 0.25 or claimed - about > 1 then return false end
   end
-  go_to(ids + fields + prefixes)
+  at = ids + fields + prefixes
   for _ = 1, n_calls do
     local name = take()
     local value = redis.call('HGET', calls, name)
@@ -109,9 +115,25 @@ local function write(n_log, n_put, n_drop, n_set, n_unset, n_leave, n_enter, n_n
   return commit
 end
 
+local function denied() -- the first command that this user may not use; as they stand here they change nothing
+  for _, words in ipairs({
+    {'HGET', rows, ''}, {'ZRANGEBYLEX', index, 'no', 'no'}, {'XADD', log, 'NOMKSTREAM', 'no', 'r', 'p'},
+    {'XTRIM', log, 'MINID', 'no'}, {'HSET', rows, 'a', 'b', 'c'}, {'HDEL', rows, ''}, {'ZREM', index, ''},
+    {'ZADD', index, 'no', ''}
+  }) do
+    local answer = redis.pcall(unpack(words))
+    local said = type(answer) == 'table' and answer.err or ''
+    if string.find(said, 'ACL failure', 1, true) or string.find(said, "can't run this command", 1, true) then
+      return words[1]
+    end
+  end
+end
+
 if number then
   local done = m[10]
   if done and tonumber(string.match(done, '^%d+')) >= number then return 'done\n' .. m[2] .. '\n' .. head end
+  local missing = not done and denied() -- at this client's first commit: nothing of a script is rolled back
+  if missing then return redis.error_reply('NOPERM no permission to run ' .. missing .. ' in a script') end
   if stands(unpack(n, 1, 3)) then return 'written\n' .. write(unpack(n, 4)) .. '\n' .. head end
 end
 
@@ -128,7 +150,7 @@ local function show(name)
     asked[#asked + 1] = name
   end
 end
-go_to(0)
+at = 0
 for _ = 1, ids do show(take()) end
 local named = {}
 for i = 1, fields do named[i] = take() end

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.notes import PAUSED
 from settled.core.states import MAY_HAVE_EFFECT
-from settled.journals.books import SELECT_CALL, TableBooks
-from settled.journals.sqlite.known import LONGEST_SCOPE, Known
+from settled.journals.books import SELECT_CALL, UNSETTLED, TableBooks
+from settled.journals.sqlite.known import LONGEST_SCOPE, MOST_OUTSIDE, Known
 
 if TYPE_CHECKING:
     import sqlite3
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from settled.core.call import Call, LogRow
     from settled.journals.sqlite.known import Shelf
 
+# A row of many columns costs time before it is known whether there is one; most often there is none.
+HAS_ID: Final = "SELECT 1 FROM calls WHERE operation_id = ?"
+HAS_KEY: Final = "SELECT 1 FROM calls WHERE key = ?"
 SCOPE: Final = f"{SELECT_CALL} INDEXED BY calls_alike WHERE scope = ? AND scope <> '' ORDER BY seq LIMIT ?"
 
 
@@ -45,7 +48,26 @@ class SqliteBooks(TableBooks):
 
     def by_id(self, operation_id: str) -> Call | None:
         """Return the call with this operation id."""
-        return self.known.calls.get(operation_id) or super().by_id(operation_id)
+        known = self.known.calls.get(operation_id)
+        if known is not None or self.look(HAS_ID, operation_id).fetchone() is None:
+            return known
+        return super().by_id(operation_id)
+
+    def by_key(self, key: str) -> Call | None:
+        """Return the call with this key."""
+        return None if self.look(HAS_KEY, key).fetchone() is None else super().by_key(key)
+
+    def owed(self, tenant: str, tool: str, fingerprint: str) -> Sequence[str]:
+        """Return the operation ids of like calls whose outcome is owed, the oldest first."""
+        known = self.known
+        if known.owes is None:
+            known.owes = self.look("SELECT 1 FROM owed LIMIT 1").fetchone() is not None
+        return super().owed(tenant, tool, fingerprint) if known.owes else ()
+
+    def put_owed(self, call: Call) -> None:
+        """Owe the outcome of a call to whoever asks for a like one; harmless when repeated."""
+        super().put_owed(call)
+        self.known.owes = True
 
     # --- the calls of one scope ---
 
@@ -76,9 +98,18 @@ class SqliteBooks(TableBooks):
         """Return the calls of one tool in one scope whose outcome is open, in order of creation; of one identity."""
         shelf = self._shelf(scope)
         if shelf is None:
+            if identity is not None and not scope:
+                return self._open_outside(tenant, tool, identity)
             return super().unsettled(tenant, scope, tool, identity)
         found = self.known.those(shelf.open_of(tool))
         return [call for call in found if call.tenant == tenant and identity in (None, call.identity)]
+
+    def _open_outside(self, tenant: str, tool: str, identity: str) -> Sequence[Call]:
+        known = self.known
+        if (tenant, tool) not in known.outside:
+            known.learn_outside(tenant, tool, self.calls(f"{UNSETTLED} LIMIT ?", tool, "", tenant, MOST_OUTSIDE + 1))
+        calls = known.outside[tenant, tool]
+        return super().unsettled(tenant, "", tool, identity) if calls is None else calls.alike(identity)
 
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         """Return the highest number given to a call of this identity; 0 if none."""

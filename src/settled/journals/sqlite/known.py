@@ -22,6 +22,8 @@ MOST_BYTES: Final = 2**25
 """Of their arguments and results, alike."""
 LONGEST_SCOPE: Final = 2048
 """Calls of a run at the most for which it is known as a whole."""
+MOST_OUTSIDE: Final = 512
+"""Open calls of a tool outside of any scope at the most that are known."""
 _LARGE: Final = 16_384
 """Bytes of arguments and result from which on a call is read from the file instead."""
 
@@ -58,14 +60,55 @@ class Shelf:
         return len(self._places)
 
 
+class Outside:
+    """The open calls of one tool that were made outside of any scope, by identity, in order of creation."""
+
+    __slots__ = ("_alike", "_count")
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self._alike: dict[str, dict[str, Call]] = {}
+        self._count = 0
+        for call in calls:
+            self._put(call)
+
+    def heed(self, call: Call) -> bool:
+        """Heed a change of a call; return whether these are still all open calls, in order, and not too many."""
+        alike = self._alike.get(call.identity, {})
+        if call.state not in UNSETTLED:
+            self._count -= alike.pop(call.operation_id, None) is not None
+            if not alike:
+                self._alike.pop(call.identity, None)
+            return True
+        if call.log_no > 1 and call.operation_id not in alike:
+            return False  # an older one that is open again
+        self._put(call)
+        return self._count <= MOST_OUTSIDE
+
+    def _put(self, call: Call) -> None:
+        alike = self._alike.setdefault(call.identity, {})
+        self._count += call.operation_id not in alike
+        alike[call.operation_id] = call
+
+    def alike(self, identity: str) -> list[Call]:
+        """Return those of one identity."""
+        return list(self._alike.get(identity, {}).values())
+
+    def __len__(self) -> int:
+        return self._count
+
+
 class Known:
     """Calls, scopes and runs, as they stand in the file."""
 
-    __slots__ = ("bytes", "calls", "paused", "runs", "shelves")
+    __slots__ = ("bytes", "calls", "outside", "owes", "paused", "runs", "shelves")
 
     def __init__(self) -> None:
         self.bytes = 0
         self.calls: dict[str, Call] = {}
+        self.outside: dict[tuple[str, str], Outside | None] = {}
+        """By tenant and tool; ``None``: they are too many."""
+        self.owes: bool | None = None
+        """Whether the outcome of any call is owed; ``None``: it is to be looked up."""
         self.shelves: dict[str, Shelf | None] = {}
         """By scope; ``None``: one that is too long, or whose calls are too large, to be known as a whole."""
         self.runs: dict[tuple[str, str], RunRecord] = {}
@@ -76,6 +119,7 @@ class Known:
         """Know nothing any more."""
         self.bytes = 0
         self.calls.clear()
+        self.outside.clear()
         self.shelves.clear()
         self.runs.clear()
 
@@ -89,23 +133,44 @@ class Known:
         """This is how a call stands now."""
         if len(self.calls) >= MOST_CALLS or self.bytes >= MOST_BYTES:
             self.clear()
-        shelf, size = self.shelves.get(call.scope), _bytes(call)
         self._let_go(call)
-        if size > _LARGE:
-            if shelf is not None:
-                self.shelves[call.scope] = None
+        size = _bytes(call)
+        if size <= _LARGE:
+            self.calls[call.operation_id] = call
+            self.bytes += size
+        if call.scope:
+            self._heed_in_scope(call, known=size <= _LARGE)
+        else:
+            self._heed_outside(call, known=size <= _LARGE)
+
+    def _heed_in_scope(self, call: Call, *, known: bool) -> None:
+        shelf = self.shelves.get(call.scope)
+        if shelf is None:
             return
-        self.calls[call.operation_id] = call
-        self.bytes += size
-        if shelf is not None:
+        if known:
             shelf.put(call)
-            if len(shelf) > LONGEST_SCOPE:
-                self.shelves[call.scope] = None
+        if not known or len(shelf) > LONGEST_SCOPE:
+            self.shelves[call.scope] = None
+
+    def _heed_outside(self, call: Call, *, known: bool) -> None:
+        place = (call.tenant, call.tool)
+        outside = self.outside.get(place)
+        if outside is None or (known and outside.heed(call)):
+            return
+        if len(outside) > MOST_OUTSIDE:
+            self.outside[place] = None
+        else:
+            del self.outside[place]
 
     def drop(self, call: Call) -> None:
         """A call is no longer there."""
         self._let_go(call)
         self.shelves.pop(call.scope, None)
+        self._forget_outside(call)
+
+    def _forget_outside(self, call: Call) -> None:
+        if not call.scope:
+            self.outside.pop((call.tenant, call.tool), None)
 
     def _let_go(self, call: Call) -> None:
         known = self.calls.pop(call.operation_id, None)
@@ -121,6 +186,11 @@ class Known:
         self.shelves[scope] = Shelf() if whole else None
         for call in calls if whole else ():
             self.keep(call)
+
+    def learn_outside(self, tenant: str, tool: str, calls: Sequence[Call]) -> None:
+        """These are the open calls of a tool outside of any scope, in order of creation; or more than may be known."""
+        whole = len(calls) <= MOST_OUTSIDE and all(_bytes(call) <= _LARGE for call in calls)
+        self.outside[tenant, tool] = Outside(calls) if whole else None
 
     def those(self, operation_ids: Iterable[str]) -> list[Call]:
         """Return calls that are known."""

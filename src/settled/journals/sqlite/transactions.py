@@ -121,11 +121,25 @@ class Transactions:
         return made
 
     def _known_to(self, connection: sqlite3.Connection) -> Known:
-        """Return what is known to stand as it was read or written here: nobody else has changed the file."""
+        """Return what is known to stand as it was read or written here: nobody else has changed the file.
+
+        Raises:
+            JournalError: It no longer has a commit that this process has seen.
+        """
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if self._seen != (connection, version):
+            self._catch_up(connection)
             self._known, self._seen = Known(), (connection, version)
         return self._known
+
+    def _catch_up(self, connection: sqlite3.Connection) -> None:
+        """See how far others have brought the file."""
+        commits, writer = connection.execute("SELECT commits, writer FROM meta").fetchone()
+        if commits < self._file.commits:
+            raise lost_commits(self._file.path, self._file.commits)
+        self._file.commits = commits
+        if self._number and not writer.startswith(self._name):
+            self._crowded_until = time.monotonic() + _CROWDED
 
     def _begun(self) -> sqlite3.Connection:
         connection = self._file.writer()
@@ -167,21 +181,16 @@ class Transactions:
             books.connection.execute(ROLLBACK)  # only read: nothing to make durable
 
     def _commit(self, connection: sqlite3.Connection) -> None:
-        commits, writer = connection.execute("SELECT commits, writer FROM meta").fetchone()
-        if commits < self._file.commits:
-            raise lost_commits(self._file.path, self._file.commits)
         self._number += 1
         signature = f"{self._name}/{self._number}"
-        connection.execute("UPDATE meta SET commits = ?, writer = ?", (commits + 1, signature))
+        connection.execute("UPDATE meta SET commits = ?, writer = ?", (self._file.commits + 1, signature))
         try:
             connection.execute(COMMIT)
         except sqlite3.Error:
             if not self._landed(signature):
                 raise
-        self._file.commits = commits + 1
+        self._file.commits += 1
         self._ended = time.monotonic()
-        if self._number > 1 and not writer.startswith(self._name):
-            self._crowded_until = self._ended + _CROWDED
 
     def _landed(self, signature: str) -> bool:
         """Look, on a fresh connection, whether the commit that failed took effect after all."""

@@ -1,0 +1,98 @@
+"""What LangChain's tools answer, kept in the journal and given again under the id of the call that asks now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
+from langgraph.types import Command, Send
+
+from settled.adapters import neutral
+from settled.adapters.history import kinds
+from settled.adapters.values import Packer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from settled.api.result import Result
+
+_packer = Packer([AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage, Document, Command, Send])
+unpack = _packer.unpack
+_native = kinds(ToolMessage, Command)
+_BARE = frozenset({"content", "name", "tool_call_id", "id"})
+
+
+def pack(value: Any) -> Any:
+    """Return an answer as plain data; one that is nothing but its text as that."""
+    bare = type(value) is ToolMessage and type(value.content) is str and value.__pydantic_fields_set__ <= _BARE
+    return value.content if bare else _packer.pack(value)
+
+
+def messages_of(state: Any) -> Sequence[Any]:
+    """Return the messages of a graph's state, under whatever name (``ToolNode(messages_key=…)``) it keeps them."""
+    if not isinstance(state, dict):
+        if isinstance(state, list):
+            return state
+        state = vars(state) if hasattr(state, "__dict__") else {}
+    found = state.get("messages")
+    if found:
+        return found  # type: ignore[no-any-return]  # a list
+    return next((each for each in state.values() if isinstance(each, list) and _asks_for_any(each)), ())
+
+
+def _asks_for_any(messages: list[Any]) -> bool:
+    return any(isinstance(each, AIMessage) and each.tool_calls for each in reversed(messages))
+
+
+def render(result: Result[Any], call: Any, state: Any) -> Any:
+    """Return the answer as the framework takes it."""
+    value = result.value
+    native = all(_native(type(each)) for each in value) if type(value) is list else _native(type(value))
+    if native and neutral.stands(result):
+        return _stamped(value, call["id"], state) if result.replayed else value
+    said = replace(result, value=value.content) if isinstance(value, ToolMessage) else result
+    text = value if type(value) is str and neutral.stands(result) else said.for_model()
+    return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status="success" if result.ok else "error")
+
+
+def _stamped(value: Any, call_id: str, state: Any) -> Any:
+    """Return a recorded answer as the answer to this call: its own message carries the new call id."""
+    if isinstance(value, ToolMessage):
+        return value.model_copy(update={"tool_call_id": call_id})
+    if isinstance(value, list):
+        return [_stamped(item, call_id, state) for item in value]
+    if isinstance(value.update, list):
+        return replace(value, update=_again(value.update, call_id, state))
+    if not isinstance(value.update, dict):
+        return value
+    lists = {name: each for name, each in value.update.items() if isinstance(each, list)}
+    return replace(value, update={**value.update, **{n: _again(each, call_id, state) for n, each in lists.items()}})
+
+
+def _again(messages: list[Any], call_id: str, state: Any) -> list[Any]:
+    """Return the messages of a recorded update; what it took from the history is taken from that of today."""
+    own = next((answered for m in reversed(messages) if (answered := _answered(m))), None)  # its own comes last
+    if own is None:
+        return messages
+    asked = next((at for at, m in enumerate(messages) if _asks_for(m, own)), None)
+    if asked is not None and own != call_id:
+        messages = [*messages_of(state)[-asked - 1 :], *messages[asked + 1 :]]
+    return [_with_id(m, call_id) if _answered(m) == own else m for m in messages]
+
+
+def _answered(message: Any) -> str | None:
+    """Return the id of the call that a message answers; tools may write it as a dict."""
+    if isinstance(message, dict):
+        return message.get("tool_call_id")
+    return message.tool_call_id if isinstance(message, ToolMessage) else None
+
+
+def _asks_for(message: Any, call_id: str) -> bool:
+    return isinstance(message, AIMessage) and any(call["id"] == call_id for call in message.tool_calls)
+
+
+def _with_id(message: Any, call_id: str) -> Any:
+    update = {"tool_call_id": call_id}
+    return {**message, **update} if isinstance(message, dict) else message.model_copy(update=update)
