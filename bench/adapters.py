@@ -208,13 +208,15 @@ def openai_agents() -> Hooks:
             context: Any = ToolContext(
                 None, tool_name="send", tool_call_id=f"c{no}", tool_arguments=raw, run_config=config, turn_input=items
             )
-            known[f"c{no}"] = None
-            context._tool_invocations = dict(known)  # noqa: SLF001 - as the SDK does
+            context._tool_invocations = known  # noqa: SLF001 - as the SDK does
             built.append((context, raw))
         return built
 
+    done = SimpleNamespace(completed=True)
+
     async def later(built: list[Any]) -> None:
         for context, raw in built:
+            context._tool_invocations[context.tool_call_id] = done  # noqa: SLF001 - as above
             assert await tool.on_invoke_tool(context, raw) == "ok"
 
     return build, None, later

@@ -39,10 +39,6 @@ class CurrentCall(Struct, frozen=True, eq=False):
     wire: Recorder | None = None
     """Takes down what watched transports send for this attempt."""
 
-    def __repr__(self) -> str:
-        """Return which call it is, without its arguments."""
-        return f"CurrentCall(key={self.key!r}, attempt={self.attempt}, operation_id={self.operation_id!r})"
-
     @property
     def headers(self) -> Mapping[str, str]:
         """HTTP headers that hand the key on: ``{"Idempotency-Key": …}``; empty without a record."""

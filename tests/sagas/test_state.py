@@ -113,13 +113,18 @@ def commits(shared_desk, monkeypatch):
     """Counts the durable commits so far: SQLite's journal does itself, PostgreSQL's is listened to."""
     if not shared_desk.address.startswith("postgres"):
         return lambda guard: guard.journal.check().facts["commits"]
-    made, end = [0], Transactions._end
+    made, end, commit = [0], Transactions._end, Transactions._commit
 
     def counting(self, line, books, record):
         made[0] += books.changed or record is not None
         end(self, line, books, record)
 
+    def counting_foretold(self, line, books, now):
+        made[0] += 1
+        commit(self, line, books, now)
+
     monkeypatch.setattr(Transactions, "_end", counting)
+    monkeypatch.setattr(Transactions, "_commit", counting_foretold)
     return lambda _: made[0]
 
 

@@ -12,6 +12,7 @@ from settled.api.conversation import Asked, step_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     Calls = Sequence[tuple[str, str, Mapping[str, Any]]]
     """Call id, tool, arguments."""
@@ -120,20 +121,29 @@ class Histories:
     def asked(self, run: str, messages: Sequence[Any], call_id: str, tool: str, arguments: Mapping[str, Any]) -> Asked:
         """Return which call it is; where the history does not ask for it, only which run and turn."""
         with self._lock:
-            before, count = self._known.get(run), len(messages)
-            if before is None or not 0 < before.count <= count or messages[before.count - 1] is not before.last:
-                known = self._afresh(run)
-            else:
-                known = before
-            if known.count != count:
-                read, new = self._read, messages[known.count :]
-                known.count, known.last = count, None  # so a history that was read in part is read anew
-                for message in new:
-                    read(known, message)
-                known.last = message
-            if known is not before and before is not None:
-                known.follows(before)
-            return known.asked(run, call_id, tool, arguments)
+            return self._read_to(run, messages).asked(run, call_id, tool, arguments)
+
+    def turn(self, run: str, messages: Sequence[Any]) -> tuple[str, str, AbstractSet[str]]:
+        """Return what the turn is named by, what it was, and all that was answered; for histories without calls."""
+        with self._lock:
+            known = self._read_to(run, messages)
+            return known.turn, known.turn_was, known.seen
+
+    def _read_to(self, run: str, messages: Sequence[Any]) -> History:
+        before, count = self._known.get(run), len(messages)
+        if before is None or not 0 < before.count <= count or messages[before.count - 1] is not before.last:
+            known = self._afresh(run)
+        else:
+            known = before
+        if known.count != count:
+            read, new = self._read, messages[known.count :]
+            known.count, known.last = count, None  # so a history that was read in part is read anew
+            for message in new:
+                read(known, message)
+            known.last = message
+        if known is not before and before is not None:
+            known.follows(before)
+        return known
 
     def _afresh(self, run: str) -> History:
         self._known[run] = known = History()
@@ -154,15 +164,3 @@ def kinds(*classes: type[Any]) -> Callable[[type[Any]], type[Any] | None]:
 def turn_of(texts: Iterable[str]) -> str:
     """Return what names the turn in which the last of these texts was said."""
     return sha256("\x1f".join(texts).encode(errors="surrogatepass")).hexdigest()[:24]
-
-
-def said_in(items: Iterable[dict[str, Any]]) -> list[str]:
-    """Return what the user said; what is sent again before the model has answered it counts once."""
-    said: list[str] = []
-    closed = False
-    for item in items:
-        text, role = str(item.get("content")), item.get("role")
-        if role == "user" and (closed or not said or said[-1] != text):
-            said.append(text)
-        closed = role == "assistant"  # a call that goes with such a message is kept after it, and answered
-    return said

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from agents import Agent, FunctionTool, Handoff, ToolOutputFileContent, ToolOutputImage, ToolOutputText
@@ -13,9 +12,9 @@ from agents.exceptions import ModelBehaviorError
 from agents.tool import set_function_tool_failure_error_function
 
 from settled.adapters import neutral
-from settled.adapters.history import said_in, turn_of
+from settled.adapters.openai_servers import Server, ServerError, server_errors
+from settled.adapters.openai_turns import Turns
 from settled.adapters.values import Packer
-from settled.api.conversation import Asked, step_of
 from settled.api.foreign import Shape, Values
 from settled.api.result import Result
 from settled.core.faults.mcp import classify_mcp
@@ -28,7 +27,14 @@ if TYPE_CHECKING:
     from settled.core.model import Fault
 
 _packer = Packer([ToolOutputFileContent, ToolOutputImage, ToolOutputText], str)  # the model is shown str(result)
-_server_errors: ContextVar[list[Any] | None] = ContextVar("settled_server_errors", default=None)
+
+
+class _Adapter(neutral.Adapter):
+    """The guarded calls of agents that share a guard, and the turns that they are made in."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.turns = Turns()
 
 
 def guarded(agent: Agent[TContext], guard: Guard, effects: neutral.Effects | None = None) -> Agent[TContext]:
@@ -38,22 +44,31 @@ def guarded(agent: Agent[TContext], guard: Guard, effects: neutral.Effects | Non
     ``DeclarationError`` for options that cannot work, and for an MCP server that repeats calls by itself.
     """
     values = Values(_packer.pack, _packer.unpack, _failed)
-    adapter = neutral.Adapter(guard, effects, values, lambda _: False, "run_config=RunConfig(group_id=…)")
+    adapter = _Adapter(guard, effects, values, lambda _: False, "run_config=RunConfig(group_id=…)")
     return _agent(agent, adapter, {})
 
 
-def _agent(agent: Any, adapter: neutral.Adapter, done: dict[int, tuple[Any, Any]]) -> Any:
+def _agent(agent: Any, adapter: _Adapter, done: dict[int, tuple[Any, Any]]) -> Any:
     if id(agent) in done:
         return done[id(agent)][1]
     done[id(agent)] = agent, (new := copy.copy(agent))
     new.__class__ = _kind(type(agent), adapter)
-    new.tools = [_tool(tool, adapter) for tool in agent.tools]
-    new.mcp_servers = [_Server(server) for server in agent.mcp_servers]
-    new.handoffs = [_handoff(each, adapter, done) for each in agent.handoffs]
-    return new
+    return _fitted(new, adapter, done)
 
 
-def _handoff(handoff: Any, adapter: neutral.Adapter, done: dict[int, tuple[Any, Any]]) -> Any:
+def _fitted(agent: Any, adapter: _Adapter, done: dict[int, tuple[Any, Any]]) -> Any:
+    """Guard what the agent has; what is guarded already stays as it is."""
+    agent.tools = [_tool(tool, adapter) for tool in agent.tools]
+    agent.mcp_servers = [each if isinstance(each, Server) else Server(each) for each in agent.mcp_servers]
+    agent.handoffs = [each if _is_guarded(each) else _handoff(each, adapter, done) for each in agent.handoffs]
+    return agent
+
+
+def _is_guarded(part: Any) -> bool:
+    return getattr(part, "_settled", None) is not None
+
+
+def _handoff(handoff: Any, adapter: _Adapter, done: dict[int, tuple[Any, Any]]) -> Any:
     if not isinstance(handoff, Handoff):
         return _agent(handoff, adapter, done)
 
@@ -61,49 +76,29 @@ def _handoff(handoff: Any, adapter: neutral.Adapter, done: dict[int, tuple[Any, 
         return _agent(await handoff.on_invoke_handoff(*given), adapter, done)
 
     new = copy.copy(handoff)
-    new.on_invoke_handoff = target
+    new.on_invoke_handoff, new._settled = target, adapter  # noqa: SLF001 - of the copy
     return new
 
 
-def _kind(kind: type[Any], adapter: neutral.Adapter) -> type[Any]:
-    """Return the agent's class with the tools of MCP servers guarded; copies made by ``clone`` are of it too."""
+def _kind(kind: type[Any], adapter: _Adapter) -> type[Any]:
+    """Return the agent's class with the tools of MCP servers guarded, and what its ``clone`` is given."""
 
     async def get_mcp_tools(agent: Any, run_context: Any) -> list[Any]:
         return [_tool(tool, adapter, threaded=False) for tool in await kind.get_mcp_tools(agent, run_context)]
 
-    return type(kind.__name__, (kind,), {"get_mcp_tools": get_mcp_tools, "_settled": adapter})
+    def clone(agent: Any, **changes: Any) -> Any:
+        return _fitted(kind.clone(agent, **changes), adapter, {})
+
+    return type(kind.__name__, (kind,), {"get_mcp_tools": get_mcp_tools, "clone": clone, "_settled": adapter})
 
 
-class _Server:
-    """An MCP server whose errors are seen as such: the SDK hands them on as text like any other."""
-
-    def __init__(self, server: Any) -> None:
-        if getattr(server, "max_retry_attempts", 0):
-            raise DeclarationError(f"the MCP server {server.name!r} repeats calls: write max_retry_attempts=0")
-        self._server = server
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._server, name)
-
-    async def call_tool(self, *args: Any, **more: Any) -> Any:
-        result = await self._server.call_tool(*args, **more)
-        failed = getattr(result, "is_error", None) or getattr(result, "isError", None)  # of mcp 2 and 1
-        if failed and (errors := _server_errors.get()) is not None:
-            errors.append(result.model_dump(mode="json", by_alias=True))
-        return result
-
-
-class _ServerError(Exception):
-    """An MCP server has answered with an error."""
-
-
-def _tool(tool: Any, adapter: neutral.Adapter, *, threaded: bool = True) -> Any:
-    if not isinstance(tool, FunctionTool):
-        return tool  # it runs elsewhere
+def _tool(tool: Any, adapter: _Adapter, *, threaded: bool = True) -> Any:
+    if not isinstance(tool, FunctionTool) or _is_guarded(tool):
+        return tool  # it is no function
     if tool._is_agent_tool:  # noqa: SLF001 - nothing else tells
         if not hasattr(tool._agent_instance, "_settled"):  # noqa: SLF001 - as above
             raise DeclarationError(f"{tool.name} is an agent: write guarded(agent, guard).as_tool(…)")
-        return tool  # what it does is done by its own tools
+        return _agent_tool(tool, adapter)
     inner = set_function_tool_failure_error_function(copy.copy(tool), None)
     threaded = threaded and not inspect.iscoroutinefunction(getattr(tool, "__wrapped__", None))
     # A strict schema calls everything required, also what the function has a default for.
@@ -116,33 +111,36 @@ def _tool(tool: Any, adapter: neutral.Adapter, *, threaded: bool = True) -> Any:
 
         async def invoke(given: dict[str, Any]) -> Any:
             errors: list[Any] = []
-            _server_errors.set(errors)
+            server_errors.set(errors)
             made = inner.on_invoke_tool(context, raw if given == arguments else json.dumps(given))
             value = await (neutral.to_its_end(made) if threaded else made)
             if errors:
-                raise _ServerError(errors[-1], tool.name)
+                raise ServerError(errors[-1], tool.name)
             return value
 
-        result = await adapter.acall(tool.name, arguments, _identify(context), invoke, shape)
+        result = await adapter.acall(tool.name, arguments, adapter.turns.asked(context), invoke, shape)
         return result.value if neutral.stands(result) else result.for_model()
 
+    return _invoking(tool, on_invoke_tool, adapter)
+
+
+def _agent_tool(tool: Any, adapter: _Adapter) -> Any:
+    """What an agent does as a tool is done by its own tools, in a run within the one that asks it."""
+
+    async def on_invoke_tool(context: ToolContext[Any], raw: str) -> Any:
+        with adapter.turns.within(context, raw):
+            return await tool.on_invoke_tool(context, raw)
+
+    return _invoking(tool, on_invoke_tool, adapter)
+
+
+def _invoking(tool: Any, on_invoke_tool: Any, adapter: _Adapter) -> Any:
     new = copy.copy(tool)
-    new.on_invoke_tool = on_invoke_tool
+    new.on_invoke_tool, new._settled = on_invoke_tool, adapter  # noqa: SLF001 - of the copy
     return new
 
 
-def _identify(context: Any) -> Asked:
-    """Return which call it is. To the SDK an id is one call within a run; it keeps them with the run's state."""
-    run = context.run_config.group_id if context.run_config else None
-    items = [item for item in context.turn_input if isinstance(item, dict)]
-    turn = turn_of(said_in(items))
-    answered = {item["call_id"] for item in items if item.get("type") == "function_call_output"}
-    known = answered | set(context._tool_invocations) - {context.tool_call_id}  # noqa: SLF001 - no other history
-    name, seen = f"{turn}:{context.tool_call_id}", {step_of(f"{turn}:{each}", 0) for each in known}
-    return Asked(run or "", turn, name, [step_of(name, 0)], seen=seen)
-
-
 def _failed(outcome: Any) -> Fault | None:
-    if isinstance(outcome, _ServerError):
+    if isinstance(outcome, ServerError):
         return classify_mcp(outcome.args[0], tool=outcome.args[1])
     return neutral.wrong_arguments(str(outcome)) if isinstance(outcome, ModelBehaviorError) else None

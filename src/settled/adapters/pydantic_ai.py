@@ -20,18 +20,15 @@ from pydantic_ai.messages import (
     BinaryContent,
     DocumentUrl,
     ImageUrl,
-    ModelResponse,
-    RetryPromptPart,
     ToolCallPart,
     ToolReturn,
-    ToolReturnPart,
-    UserPromptPart,
     VideoUrl,
 )
 from pydantic_core import to_jsonable_python
 
 from settled.adapters import neutral
 from settled.adapters.history import Histories
+from settled.adapters.pydantic_history import tell
 from settled.adapters.values import Packer
 from settled.api.foreign import Shape, Values
 
@@ -41,7 +38,6 @@ if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai.tools import ToolDefinition
 
-    from settled.adapters.history import History
     from settled.api.guard import Guard
     from settled.core.model import Fault
 
@@ -51,15 +47,16 @@ _packer = Packer([AudioUrl, BinaryContent, DocumentUrl, ImageUrl, ToolReturn, Vi
 
 
 class Guarded(AbstractCapability[Any]):  # type: ignore[misc]  # the checks know nothing of frameworks
-    """Capability that guards every tool of an agent; it neutral.stands innermost, wherever it is listed.
+    """Capability that guards every tool of an agent; it stands innermost, wherever it is listed.
 
     Args:
         guard: makes the calls. effects: name of a tool -> effect or ``settled.tool_options(…)``; others are ``write``.
+            An output function is guarded where its name stands here.
     """
 
     def __init__(self, guard: Guard, effects: neutral.Effects | None = None) -> None:
         values = Values(_packer.pack, _packer.unpack, _failed)
-        self._histories = Histories(_tell)
+        self._histories, self._named = Histories(tell), frozenset(effects or ())
         self._adapter = neutral.Adapter(
             guard, effects, values, lambda error: _failed(error) is neutral.CONTROL, "conversation_id=…"
         )
@@ -99,6 +96,26 @@ class Guarded(AbstractCapability[Any]):  # type: ignore[misc]  # the checks know
             raise ToolFailed(result.for_model())
         return result.value if neutral.stands(result) else result.for_model()
 
+    async def wrap_output_process(
+        self, ctx: RunContext[Any], *, output_context: Any, output: Any, handler: Callable[[Any], Awaitable[Any]]
+    ) -> Any:
+        """Make the call of an output function. Raises ``ModelRetry`` with what the model should know of a failure."""
+        call, name = output_context.tool_call, output_context.function_name or ""
+        if ctx.partial_output or call is None or name not in self._named:
+            return await handler(output)
+        given = to_jsonable_python(output)
+        arguments = given if isinstance(output, dict) else {"output": given}
+
+        async def invoke(_: dict[str, Any]) -> Any:
+            return await neutral.to_its_end(handler(output))  # nothing tells whether it runs in a thread
+
+        run = ctx.conversation_id or ""
+        asked = self._histories.asked(run, ctx.messages, call.tool_call_id, call.tool_name, arguments)
+        result = await self._adapter.acall(name, arguments, asked, invoke, lambda: Shape({"type": "object"}))
+        if not result.ok or not result.value_available:
+            raise ModelRetry(result.for_model())
+        return result.value
+
 
 class _Returned(Exception):  # noqa: N818 - the name says what is wrong
     """An error that the tool's own system may have answered with."""
@@ -120,25 +137,6 @@ def _failure_behind(error: BaseException) -> bool:
 
 def _is_plain(arguments: dict[str, Any]) -> bool:
     return all(type(value) in (str, int, float, bool, type(None)) for value in arguments.values())
-
-
-def _tell(history: History, message: Any) -> None:
-    if isinstance(message, ModelResponse):
-        calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
-        history.asks([(part.tool_call_id, part.tool_name, _arguments(part)) for part in calls])
-        return
-    for part in message.parts:
-        if isinstance(part, ToolReturnPart | RetryPromptPart):
-            history.answers(part.tool_call_id)
-        elif isinstance(part, UserPromptPart):
-            history.says(str(part.content), str(part.timestamp))
-
-
-def _arguments(part: ToolCallPart) -> dict[str, Any]:
-    try:
-        return dict(part.args_as_dict())
-    except ValueError:  # not JSON: the framework answers it
-        return {}
 
 
 def _failed(outcome: Any) -> Fault | None:

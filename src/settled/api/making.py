@@ -295,7 +295,9 @@ def finish(guard: Guard, prepared: Prepared, answer: Answer) -> Result[Any]:
 def value_of(guard: Guard, prepared: Prepared, answer: Answer) -> Any:
     """Return what the result would unwrap to, or raise what it raises; a result is made only where it is raised."""
     if answer.status == "succeeded":
-        value, available, _ = (answer.value, True, "") if answer.fresh else _value(guard, prepared.bound.tool, answer)
+        value, available = answer.value, answer.fresh
+        if not available:
+            value, available, _ = _value(guard, prepared.bound.tool, answer)
         if available:
             if prepared.life.ask is not None or prepared.bound.options is not ORDINARY:
                 note(guard, prepared, answer)

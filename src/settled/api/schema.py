@@ -206,7 +206,7 @@ class Schema:
         return self._validated(codec.loads(data))
 
     def _validated(self, value: object) -> Any:
-        return value if self._result is None else self._result.validate_python(value)
+        return value if self._result is None else self._result.validator.validate_python(value)
 
 
 def snapshot(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -241,13 +241,13 @@ class Claim(Struct, frozen=True):
             message=ask.message,
             step=ask.step,
             despite=tuple(sorted(ask.despite)) if ask.despite else (),
-            sent_key=self._sent_key(books) if ask.run_id else "",
+            sent_key=self._sent_key(books) if ask.run_id and ask.kind is KeyKind.BUSINESS else "",
         )
 
     def _sent_key(self, books: Books) -> str:
         """Return the key to be sent in a run that was rewound: under the old one the old effect may be found."""
         ask = self.ask
-        own = ask.kind is KeyKind.BUSINESS and not ask.message.startswith(OF)  # items are named by their batch's record
+        own = not ask.message.startswith(OF)  # items are named by their batch's record
         run = books.run(ask.tenant, ask.run_id) if own else None
         return f"{ask.key}~{run.rewound}" if run is not None and run.rewound else ""
 

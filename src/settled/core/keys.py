@@ -7,8 +7,9 @@ differ. In no key: time, number of the attempt, module path, a model's own call 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from settled.core import canonical
 from settled.core.key_template import fill_template, template_parts, template_roots
@@ -44,9 +45,18 @@ _SHOWN_NAME = 200
 _FEWEST_RANDOM_BYTES = 16
 _NOT_PRINTABLE = re.compile(r"[^\x21-\x7e]|:")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_]")
-_FORMS: Mapping[int, Callable[[object, Rules | None], bytes]] = {
-    1: canonical.encode,
-}
+
+
+class _Forms(dict[int, "Callable[[object, Rules | None], bytes]"]):
+    def __missing__(self, version: int) -> NoReturn:
+        raise ValueError(f"the canonical form of version {version} is not known here; a later release made this record")
+
+
+_FORMS = _Forms(
+    {
+        1: canonical.encode,
+    }
+)
 """Every version of the canonical form that a record may have been made with."""
 
 
@@ -66,7 +76,7 @@ def fingerprint(
         ValueError: the version is not known here (a record from a later release).
     """
     counted = arguments if identity is None else {name: arguments[name] for name in identity if name in arguments}
-    return f"{version}:{_digest(b'fingerprint', _form(version)(counted, rules))}"
+    return f"{version}:{_digest(b'fingerprint', _FORMS[version](counted, rules))}"
 
 
 def content_digest(
@@ -78,7 +88,7 @@ def content_digest(
         NotCanonical: an argument has no canonical form.
         ValueError: the version is not known here.
     """
-    return f"{version}:{_digest(b'content', _form(version)(arguments, rules))}"
+    return f"{version}:{_digest(b'content', _FORMS[version](arguments, rules))}"
 
 
 def matches(
@@ -165,13 +175,6 @@ def format_key(key: str, key_format: str) -> str:
     return KEY_FORMATS[key_format](key)
 
 
-def _form(version: int) -> Callable[[object, Rules | None], bytes]:
-    form = _FORMS.get(version)
-    if form is None:
-        raise ValueError(f"the canonical form of version {version} is not known here; a later release made this record")
-    return form
-
-
 def _same(name: str, value: object, default: object, rules: Rules | None) -> bool:
     try:
         # Under its name, so that the rules for it apply.
@@ -197,7 +200,12 @@ def _framed(part: str | bytes | int | None) -> bytes:
 
 
 def _named(tool: str, digest: str) -> str:
-    return f"{_NOT_PRINTABLE.sub('_', tool)[:_SHOWN_NAME]}:{digest[:32]}"
+    return f"{_shown(tool)}:{digest[:32]}"
+
+
+@lru_cache(1000)
+def _shown(tool: str) -> str:
+    return _NOT_PRINTABLE.sub("_", tool)[:_SHOWN_NAME]
 
 
 def _short(key: str, length: int) -> str:

@@ -257,6 +257,8 @@ def _bar(books: Books, ask: Ask) -> Match | Barred | None:
         return None
     unknown = (c for c in _unsettled(books, ask) if c.state is State.UNKNOWN and _may_bar(c, ask))
     calls = [c for c in unknown if ask.entry is None or not _for_other_sibling(c, ask, ask.entry)]
+    if not calls:
+        return None
     same = [c for c in calls if c.identity == ask.identity]
     own = next((c for c in same if c.lane == ask.lane), None)
     if own is not None:
@@ -264,7 +266,7 @@ def _bar(books: Books, ask: Ask) -> Match | Barred | None:
     if same:
         return Barred(tuple(same))  # another agent's: it answers nobody here, and must be settled first
     any_call = ask.while_unknown == "any" or (ask.by_model and not ask.identity_declared)
-    return Barred(tuple(calls)) if any_call and calls else None
+    return Barred(tuple(calls)) if any_call else None
 
 
 def _outside(books: Books, ask: Ask, now: Moment) -> Match | Barred | Suspect | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from settled.core import parts, rules, runs
 from settled.core.ask import BudgetSpent, Superseded
-from settled.core.call import Call, attempt_of, evolve, opened, standing_of, with_attempt
+from settled.core.call import Call, attempt_of, evolve, opened, standing_of
 from settled.core.charge import Charge, debit
 from settled.core.drafts import drop
 from settled.core.late import Evidence
@@ -129,7 +129,7 @@ class End(Struct, frozen=True):
             return FencedOut(self._late().apply(books, now))
         late_first = told and self.fault is not None  # its late answer was faster, and knows as much
         fault = parts.bare(self.fault)
-        attempts = call.attempts if late_first else self._ended(call, fault, now)
+        attempts = call.attempts if late_first else self._ended(call, attempt, fault, now)
         event = self._event(call, attempts, now)
         changed, row = evolve(
             call,
@@ -158,9 +158,12 @@ class End(Struct, frozen=True):
     def _late(self) -> Evidence:
         return Evidence(self.operation_id, self.no, self.fault, self.result, self.note, over=self.over)
 
-    def _ended(self, call: Call, fault: Fault | None, now: Moment) -> tuple[Attempt, ...]:
+    def _ended(self, call: Call, attempt: Attempt | None, fault: Fault | None, now: Moment) -> tuple[Attempt, ...]:
+        if attempt is None:
+            return call.attempts
         over = now if self.over else None
-        attempts = with_attempt(call, self.no, standing=standing_of(fault), ended=now, over=over, fault=fault)
+        ended = structs.replace(attempt, standing=standing_of(fault), ended=now, over=over, fault=fault)
+        attempts = tuple([ended if each is attempt else each for each in call.attempts])
         if fault is not None and rules.clears(call, fault):
             attempts = tuple(replace(a, standing=Standing.NONE) for a in attempts)
         return attempts

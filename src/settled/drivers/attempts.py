@@ -30,16 +30,18 @@ SHORTEST_SLEEP = 1e-6
 
 def current_call(command: Invoke, binding: Binding) -> CurrentCall:
     """Return what the tool may know of this attempt."""
-    call, no, deadline = command.call, command.no, command.deadline
+    call, no = command.call, command.no
     if call is None:
-        return _unrecorded(no) if deadline is None else CurrentCall("", no, deadline=deadline)
+        return _unrecorded(no) if command.deadline is None else CurrentCall("", no, deadline=command.deadline)
     entry = Entry(no, range(1, no))
     outer = current.get()
     around = (outer.around if outer else frozenset()) | {call.operation_id}
     key = binding.key_for_tool(call.outward)
     wire, terms = wire_of(command, binding), call.terms
     covered = bool(terms.compensate) or terms.irreversible or (outer is not None and outer.covered)
-    return CurrentCall(key, no, call.operation_id, deadline, around=around, entry=entry, wire=wire, covered=covered)
+    return CurrentCall(
+        key, no, call.operation_id, command.deadline, around=around, entry=entry, wire=wire, covered=covered
+    )
 
 
 @lru_cache(maxsize=100)

@@ -9,6 +9,7 @@ import settled
 from settled.errors import DeclarationError, JournalError
 from settled.journals.postgres import PostgresJournal, migrate, schema
 from settled.journals.postgres.address import read_address
+from settled.journals.postgres.connections import Connections
 from settled.journals.schema import Step
 from settled.testing.records import begun, ended, make_ask
 from tests.journals.support import ENVIRONMENT
@@ -211,3 +212,18 @@ def test_errors_of_the_server_are_journal_errors(open_journal):
         begun(journal, make_ask(key="".join(map(chr, range(1000, 5000)))))
     begun(journal, make_ask())
     assert isinstance(journal.check().facts["bytes"], int)
+
+
+def test_a_connection_that_is_opened_while_others_commit(open_journal, monkeypatch):
+    """What it has read of the journal is not held against what was committed since."""
+    journal = open_journal()
+    identity = Connections._identity
+
+    def meanwhile(self, connection):
+        found = identity(self, connection)
+        begun(journal, make_ask())
+        return found
+
+    monkeypatch.setattr(Connections, "_identity", meanwhile)
+    for _ in range(3):
+        journal._connections.another().close()

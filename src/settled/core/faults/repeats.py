@@ -19,15 +19,21 @@ if TYPE_CHECKING:
 
 _REPEATERS = frozenset({"botocore", "openai", "anthropic", "requests", "tenacity", "google"})
 _REDIRECTED = frozenset({"httpx", "httpx2", "requests", "aiohttp"})
+_TELLING = _REPEATERS | _REDIRECTED
 
 
 def hidden(errors: Iterable[BaseException]) -> bool:
     """Tell whether one of these errors is the last of several tries of which the others are not known."""
-    return any(_last_of_many(error) or _came_late(error) for error in errors)
+    for error in errors:  # noqa: SIM110 - one pass over one error, as most are, costs half as much so
+        if _last_of_many(error) or _came_late(error):
+            return True
+    return False
 
 
 def _last_of_many(error: BaseException) -> bool:
     known = roots(type(error))
+    if _TELLING.isdisjoint(known):
+        return False
     if not _REDIRECTED.isdisjoint(known):
         histories = look.attr(error, "response", "history"), look.attr(error, "history")
         if any(map(_went_on, histories)):
@@ -64,7 +70,9 @@ _TURNED_AWAY = (401, 407)
 
 
 def _came_late(error: BaseException) -> bool:
-    for frame in look.frames(error):
+    at = error.__traceback__
+    while at is not None:
+        frame, at = at.tb_frame, at.tb_next
         judge = _LATE.get(frame.f_code.co_name)
         if judge is not None:
             module = look.text(frame.f_globals.get("__name__")).partition(".")[0]

@@ -135,7 +135,8 @@ class Connections:
         """Connect once more to the journal that was opened. Raises ``psycopg.Error``, ``JournalError``."""
         connection = connect(self.address, self.patience, lent=lent)
         try:
-            self.identity.check(*self._identity(connection), None)
+            known = self.identity.mark()  # before: others commit meanwhile
+            self.identity.check(*self._identity(connection), known)
         except BaseException:
             connection.close()
             raise

@@ -35,13 +35,17 @@ class Identity:
         """Return the mark that lies here. Raises ``JournalError`` if it cannot be read."""
         return read_mark(self.place)
 
+    def mark(self) -> Mark:
+        """Return what is known."""
+        return Mark(self.journal_id, self.seen)
+
     def check(self, journal_id: str, highest: int, mark: Mark | None) -> None:
         """Compare what the server says with what is known.
 
         Raises:
             JournalError: It is another journal, or an older copy of this one.
         """
-        known = mark or Mark(self.journal_id, self.seen)
+        known = mark or self.mark()
         if known.journal_id and journal_id != known.journal_id:
             raise self._other(f"is {journal_id}, and {known.journal_id} was in use here: it was replaced")
         if highest < known.commits:
@@ -59,7 +63,7 @@ class Identity:
         try:
             mark = read_mark(self.place)
             if mark is None or mark.journal_id != self.journal_id or mark.commits < self.seen:
-                write_mark(self.place, Mark(self.journal_id, self.seen))
+                write_mark(self.place, self.mark())
         except OSError as fault:
             if must:
                 raise JournalError(

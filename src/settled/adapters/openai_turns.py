@@ -1,0 +1,114 @@
+"""Which turn of which run a call of the OpenAI Agents SDK belongs to, told from the input of the run that makes it.
+
+A call is named by its id within its turn: to the SDK that is one call. The ids of a run are kept with its state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import OrderedDict
+from contextvars import ContextVar
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from agents.handoffs import history as nested
+from msgspec import Struct, field
+
+from settled.adapters.history import MOST_HISTORIES, Histories, History
+from settled.api.conversation import Asked, step_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_within: ContextVar[str] = ContextVar("settled_agent_within", default="")
+"""The run of the agent that works as a tool here."""
+_flat = getattr(nested, "_flatten_nested_history_messages", list)
+"""Takes apart the one message that ``nest_handoff_history`` makes of a history."""
+
+
+class _Run(Struct, eq=False):
+    """What is known of one run of the SDK, as long as it works on the same input."""
+
+    invocations: Any
+    """Its own object: call id -> what the SDK knows of that call."""
+    given: tuple[str, int, Any] = ("", 0, None)
+    """The run's id, and the input: how many items, and the last."""
+    turn: str = ""
+    turn_was: str = ""
+    asked: set[str] = field(default_factory=set)
+    """Ids of calls that were asked for here; those of one message are made side by side."""
+    seen: set[str] = field(default_factory=set)
+    """Steps: of these, and of what was answered before."""
+
+
+class Turns:
+    """The turns of one guarded agent and those that it hands off to. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._histories, self._lock = Histories(_tell), threading.Lock()
+        self._runs: OrderedDict[int, _Run] = OrderedDict()
+
+    def asked(self, context: Any) -> Asked:
+        """Return which call it is.
+
+        A call that was cut off is on the state's list too; the model did not see its answer, and may want it anew.
+        """
+        work, own = self._run(context), context.tool_call_id
+        name = f"{work.turn_was or work.turn}:{own}"
+        step, seen = step_of(name, 0), set(work.seen)
+        seen.discard(step)
+        work.asked.add(own)
+        work.seen.add(step)
+        return Asked(work.given[0], work.turn, name, [step], seen=seen, turn_was=work.turn_was)
+
+    @contextlib.contextmanager
+    def within(self, context: Any, raw: str) -> Iterator[None]:
+        """Let an agent that is a tool work in a run of its own, the same when its asker is asked anew."""
+        work = self._run(context)
+        run, invocations = work.given[0], work.invocations
+        if not run:
+            yield
+            return
+        own = invocations.get(context.tool_call_id)
+        alike = [name for name, each in invocations.items() if own and each.fingerprint == own.fingerprint]
+        place = alike.index(context.tool_call_id) if own else 0
+        what = sha256(f"{context.tool_name}\x1f{raw}".encode(errors="surrogatepass")).hexdigest()[:16]
+        token = _within.set(f"{run}|{work.turn_was or work.turn}|{what}|{place}")
+        try:
+            yield
+        finally:
+            _within.reset(token)
+
+    def _run(self, context: Any) -> _Run:
+        invocations = context._tool_invocations  # noqa: SLF001 - nothing else is the same for all calls of a run
+        run = _within.get() or (context.run_config.group_id if context.run_config else None) or ""
+        given = (run, len(context.turn_input), context.turn_input[-1] if context.turn_input else None)
+        with self._lock:
+            work = self._runs.get(id(invocations))
+            if work is None or work.invocations is not invocations:
+                work = self._runs[id(invocations)] = _Run(invocations)
+                if len(self._runs) > MOST_HISTORIES:
+                    self._runs.popitem(last=False)
+            if work.given != given:
+                work.given = given
+                self._read(context, work)
+            return work
+
+    def _read(self, context: Any, work: _Run) -> None:
+        items = _flat([item for item in context.turn_input if isinstance(item, dict)])
+        work.turn, work.turn_was, answered = self._histories.turn(work.given[0], items)
+        completed = {name for name, each in work.invocations.items() if each.completed}
+        prefix = work.turn_was or work.turn
+        work.seen = {step_of(f"{prefix}:{each}", 0) for each in answered | completed | work.asked}
+
+
+def _tell(history: History, item: dict[str, Any]) -> None:
+    role = item.get("role")
+    if role == "user":
+        history.says(str(item.get("content")))
+        return
+    if item.get("type") == "function_call_output":
+        history.answered = history.answered.union([item["call_id"]])
+        history.seen = history.seen.union([item["call_id"]])
+    history.closed = role == "assistant"  # a call that goes with such a message is kept after it, and answered
