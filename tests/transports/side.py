@@ -163,6 +163,11 @@ class Side:
         sock.sendall(answer(200, b"not gzip at all", JSON + "Content-Encoding: gzip\r\n"))
         return True
 
+    def on_page(self, sock, *_):
+        """Of whatever stands before a service that is down."""
+        sock.sendall(answer(200, b"<html>We will be back soon.</html>", "Content-Type: text/html\r\n"))
+        return True
+
     def on_not_json(self, sock, tag, _):
         self.done[tag] += 1
         sock.sendall(answer(200, b'{"id": "ord'))

@@ -4,6 +4,7 @@ import gc
 
 import pytest
 
+from settled import transports
 from tests.transports.clients import CLIENTS
 from tests.transports.rows import DONE, EITHER, NOTHING, REPEATING, ROWS, Row, play
 
@@ -28,10 +29,19 @@ def test_our_evidence_agrees_with_what_was_done(places, hooked, client, row):
 
 
 def test_the_suite_asks_for_all_that_the_other_side_can_do(side):
-    asked = {row.asks or "ok" for row in ROWS if row.at == "side"} | {"slow", "gzipped_402"}
+    asked = {row.asks or "ok" for row in ROWS if row.at == "side"} | {"slow", "gzipped_402", "page"}
     offered = {name.removeprefix("on_") for name in dir(side) if name.startswith("on_")} | {"reset_unread"}
     assert offered == asked
     assert {row.truth for row in ROWS} == {NOTHING, DONE, EITHER}
+
+
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("client", ["httpx", "httpx async", "aiohttp", "requests", "urllib3"])
+def test_a_page_of_a_proxy_is_no_success_whatever_its_status(places, client, watched):
+    if watched:
+        transports.install()
+    verdict = play(places, client, Row("200 by a proxy, with a page", NOTHING, asks="page"))
+    assert (verdict.evidence, verdict.state, verdict.effects) == ("maybe", "unknown", 0)
 
 
 # --- where nobody watches ------------------------------------------------------------------

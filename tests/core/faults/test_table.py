@@ -193,7 +193,8 @@ AIOHTTP = [
     row("SocketTimeoutError", aio("SocketTimeoutError", SERVER_TIMEOUT), U),
     row("ServerTimeoutError", SERVER_TIMEOUT(), U),
     row("ClientPayloadError", aio("ClientPayloadError"), U),
-    row("ContentTypeError-2xx", aio("ContentTypeError", RESPONSE_ERROR, status=200, headers={}), DONE),
+    row("ContentTypeError-2xx", aio("ContentTypeError", RESPONSE_ERROR, status=200, headers={}), U),
+    row("ContentTypeError-204", aio("ContentTypeError", RESPONSE_ERROR, status=204, headers={}), DONE),
     row("ContentTypeError-503", aio("ContentTypeError", RESPONSE_ERROR, status=503, headers={}), U),
     row("ClientResponseError", aio("ClientResponseError", status=404, headers=None), P),
     row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from settled.core.faults import look
 from settled.core.faults.carried import broken_body, by_answer
 from settled.core.faults.connect import connecting
 from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, refused, retryable, rules
@@ -20,6 +21,17 @@ def of_proxy_answer(error: BaseException, situation: Situation) -> Fault:
     answered = by_answer(error, situation)
     kind = answered.kind if answered is not None else FaultClass.RETRYABLE
     return Fault(FaultClass.RETRYABLE if kind is FaultClass.UNKNOWN else kind, Evidence.NONE, "proxy")
+
+
+_EMPTY = (204, 205)
+
+
+def of_content_type(error: BaseException, situation: Situation) -> Fault:
+    """Read an answer that is no JSON: under a status of success a page of whatever stands in between may come, too."""
+    fault = broken_body(error, situation)
+    if fault.evidence is Evidence.DONE and look.attr(error, "status") not in _EMPTY:
+        return ambiguous("broken_body", uncertain=True)
+    return fault
 
 
 RULES = rules(
@@ -43,7 +55,7 @@ RULES = rules(
         "ServerTimeoutError": ambiguous("timeout"),
         "SocketTimeoutError": ambiguous("read_timeout"),
         "ClientPayloadError": broken_body,
-        "ContentTypeError": broken_body,
+        "ContentTypeError": of_content_type,
         "ClientResponseError": of_response,
     },
     wraps={

@@ -17,7 +17,7 @@ from settled.journals.sessions import session_over
 from settled.transaction import EndedByTool, Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from settled.journals.postgres.connections import Connections
     from settled.ports import Joint
@@ -91,16 +91,27 @@ def _tidied(line: Line) -> bool:
     link = line.connection
     link.row_factory, link.cursor_factory = tuple_row, psycopg.Cursor
     if link.pooled:
-        return True  # the next transaction has another session
+        return True  # done before it was committed
     try:
-        for statement in ("DISCARD TEMP", "RESET ALL", "SELECT pg_advisory_unlock_all()"):
-            line.send(statement)
-        for name, value in link.own_settings.items():
-            line.send("SELECT set_config(?, ?, false)", (name, value))
+        _tidy(line, link.own_settings, within="false")
         line.settle()
     except psycopg.Error:
         return False
     return True
+
+
+_TIDYING: Final = (
+    *("RESET SESSION AUTHORIZATION", "RESET ROLE", "DISCARD TEMP", "RESET ALL"),
+    "SELECT pg_advisory_unlock_all()",
+)
+
+
+def _tidy(line: Line, settings: Mapping[str, str], *, within: str) -> None:
+    """Send what makes a session as it was, and set it anew; ``within``: for the transaction alone, ``true``."""
+    for statement in _TIDYING:
+        line.send(statement)
+    for name, value in settings.items():
+        line.send(f"SELECT set_config(?, ?, {within})", (name, value))
 
 
 def run_in(line: Line, work: Joint) -> Any:
@@ -116,6 +127,11 @@ def run_in(line: Line, work: Joint) -> Any:
             made = work.run(Transaction(link, lambda lent: session_over(lent, "postgresql+psycopg://")))
         finally:
             link.lent = False
-    if link.info.transaction_status == TransactionStatus.IDLE:
+    status = link.info.transaction_status
+    if status == TransactionStatus.IDLE:
         raise EndedByTool
-    return made if link.info.transaction_status == TransactionStatus.INTRANS else None
+    if status != TransactionStatus.INTRANS:
+        return None
+    if link.pooled:  # from its commit on the session is anybody's
+        _tidy(line, link.settings, within="true")
+    return made
