@@ -47,13 +47,13 @@ def test_a_run_is_entered_again(server, prefix, tmp_path):
         with settled.Guard(server.url(prefix=prefix, spill=tmp_path / "spill")) as guard:
 
             @guard.tool(effect="write")
-            def pay(order: str) -> int:
+            def pay(order: str) -> str:
                 effects.append(order)
-                return len(effects)
+                return f"{order} {effects.count(order)}"
 
             with guard.run("trip") as run:
-                assert [pay("7"), pay("7")] == [1, 2]
-                assert [each.value for each in run.gather(pay.bind("8"), pay.bind("9"))] == [3, 4]
+                assert [pay("7"), pay("7")] == ["7 1", "7 2"]
+                assert [each.value for each in run.gather(pay.bind("8"), pay.bind("9"))] == ["8 1", "9 1"]
     assert sorted(effects) == ["7", "7", "8", "9"]
 
 
