@@ -277,6 +277,11 @@ def test_a_random_key_is_as_random_as_its_draw():
     assert random_key(b"a" * 16) != random_key(b"b" * 16)
     assert random_key(b"a" * 16) != random_key(b"a" * 17)
     assert random_key(b"a" * 16).startswith("call:")
+    first, second = (random_key(draw * 16, at=1_796_027_305.7) for draw in (b"a", b"b"))
+    assert first[:13] == second[:13] == "call:6b0d33a9"
+    assert first != second
+    assert random_key(b"c" * 16, at=1_796_027_306.0) > max(first, second)
+    assert len(first) == len(random_key(b"a" * 16))
     for draw in (b"", b"a" * 15):
         with pytest.raises(ValueError, match="16 bytes"):
             random_key(draw)

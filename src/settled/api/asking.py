@@ -222,7 +222,7 @@ def _key(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: Place
         return KeyKind.SCOPED, ""
     if options.step:
         return KeyKind.STEP, business_key(guard.tenant, tool.name, (options.step,), "step")
-    return KeyKind.RANDOM, random_key(os.urandom(16), tool=tool.name)
+    return KeyKind.RANDOM, random_key(os.urandom(16), tool=tool.name, at=time.time())
 
 
 def _key_for(guard: Guard, bound: BoundCall[Any]) -> str:

@@ -147,15 +147,22 @@ def scoped_key(  # noqa: PLR0917 - the order is the one that the key is defined 
     return _named(tool, _digest(b"scoped", tenant, scope, lane, tool, identity_digest, n))
 
 
-def random_key(draw: bytes, *, tool: str = "call") -> str:
+def random_key(draw: bytes, *, tool: str = "call", at: float | None = None) -> str:
     """The key of a call outside of any run, from random bytes drawn by the caller.
+
+    Args:
+        draw: at least 16 bytes.
+        tool: its name.
+        at: seconds since the epoch, to begin with: then an index over keys grows at one end, as with UUIDv7 (RFC 9562),
+            where each key of chance alone changes another of its pages.
 
     Raises:
         ValueError: fewer than 16 bytes.
     """
     if len(draw) < _FEWEST_RANDOM_BYTES:
         raise ValueError(f"a random key needs {_FEWEST_RANDOM_BYTES} bytes, not {len(draw)}")
-    return _named(tool, _digest(b"random", draw))
+    digest = _digest(b"random", draw)
+    return _named(tool, digest if at is None else f"{int(at) & 0xFFFF_FFFF:08x}{digest[8:]}")
 
 
 def format_key(key: str, key_format: str) -> str:
