@@ -139,7 +139,7 @@ class PostgresBooks(TableBooks):
 
     def prefetch(self, hints: Hints) -> None:
         """Ask for what will be looked up."""
-        ids, keys = Texts(hints.ids), Texts([*hints.keys, *hints.random_keys])
+        ids, keys = Texts(hints.ids), Texts(hints.keys)
         if ids or keys:
             self._fetching = self.line.send(PREFETCH, (ids, keys)), ids, keys
         for statement, values in hints.look_ups:

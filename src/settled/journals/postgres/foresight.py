@@ -64,11 +64,10 @@ _NOTHING: Final = _Nothing()
 class Foresight:
     """What some transitions will find."""
 
-    __slots__ = ("calls", "keys", "nothing", "tools")
+    __slots__ = ("calls", "nothing", "tools")
 
     def __init__(self) -> None:
         self.calls: dict[str, Call | None] = {}
-        self.keys: dict[str, str | None] = {}
         self.tools: set[str] = set()
         """Of which there are new calls."""
         self.nothing: set[LookUp] = set()
@@ -87,9 +86,7 @@ class Foresight:
         if ask.tool in known.doubted:
             return False
         nothing: Sequence[LookUp] = looked_for_outside(ask)
-        if ask.kind is KeyKind.RANDOM:
-            self.keys[ask.key] = None  # nobody else can bring it
-        else:
+        if ask.kind is not KeyKind.RANDOM:
             nothing = ((BY_KEY, (ask.key,)),)
         if not self.nothing.isdisjoint(nothing):
             return False  # two like ones: the second will find the first
@@ -171,7 +168,7 @@ class ForetoldBooks(PostgresBooks):
 
     def __init__(self, line: Line, journal_id: str, foresight: Foresight) -> None:
         super().__init__(line, journal_id, set())
-        self._calls, self._keys = dict(foresight.calls), dict(foresight.keys)
+        self._calls = dict(foresight.calls)
         self._foreseen = dict.fromkeys(foresight.nothing, _NOTHING)
         self._assumed: list[LookUp] = []
         """What the member under way took for granted, and what its insertion is bound to."""

@@ -32,8 +32,6 @@ class Hints:
 
     ids: dict[str, None] = field(default_factory=dict)
     keys: dict[str, None] = field(default_factory=dict)
-    random_keys: dict[str, None] = field(default_factory=dict)
-    """Keys that nobody else can bring: looked up all the same, and locked by nobody."""
     scopes: set[str] = field(default_factory=set)
     """Scopes whose calls, steps and runs are looked through."""
     look_ups: dict[tuple[str, tuple[Any, ...]], None] = field(default_factory=dict)
@@ -92,8 +90,8 @@ def _note_ask(ask: Ask, hints: Hints) -> None:
     around = ask.scope.removeprefix("call:") if ask.scope.startswith("call:") else ""
     open_ones = list(entry.open)[:50] if entry else ()
     hints.ids.update(dict.fromkeys(filter(None, (ask.operation_id, ask.told, waited, around, *open_ones))))
-    if ask.key:
-        (hints.random_keys if ask.kind is KeyKind.RANDOM else hints.keys)[ask.key] = None
+    if ask.key and ask.kind is not KeyKind.RANDOM:  # which nobody else can bring
+        hints.keys[ask.key] = None
     if ask.run_id:
         _note_run(ask.tenant, ask.run_id, hints)
     if ask.lane_entry:

@@ -90,7 +90,7 @@ def _note_ask(ask: Ask, hints: Hints) -> None:
     if entry is not None:
         waited, _ = entry.waiting.get(ask.operation_id, ("", False))
         hints.ids.update(dict.fromkeys(filter(None, (waited, *list(entry.open)[:50]))))
-    if ask.key:
+    if ask.key and ask.kind is not KeyKind.RANDOM:  # which nobody else can bring
         hints.fields[key_row(ask.key)] = None
     if ask.run_id:
         hints.fields[name("run", ask.tenant, ask.run_id)] = None
