@@ -48,7 +48,7 @@ class Lending:
             )
         line: Line | None = None
         try:
-            line = self._idle.pop() if self._idle else self._another()
+            line = self._tidy_one() or self._another()
             self._out.add(line)
             yield line
         finally:
@@ -56,6 +56,18 @@ class Lending:
                 self._out.discard(line)
                 self._take_back(line)
             self._places.release()
+
+    def _tidy_one(self) -> Line | None:
+        """Return one that was lent before, once it is as it was."""
+        while self._idle:
+            line = self._idle.pop()
+            try:
+                line.pushed()
+            except psycopg.Error:
+                line.close()
+            else:
+                return line
+        return None
 
     def _another(self) -> Line:
         link = self._connections.another(lent=True)
@@ -87,14 +99,14 @@ class Lending:
 
 
 def _tidied(line: Line) -> bool:
-    """Take away what a tool has left in the session; return whether that went well."""
+    """Let what a tool has left in the session be taken away; return whether that was sent."""
     link = line.connection
     link.row_factory, link.cursor_factory = tuple_row, psycopg.Cursor
     if link.pooled:
         return True  # done before it was committed
     try:
         _tidy(line, link.own_settings, within="false")
-        line.settle()
+        line.push()
     except psycopg.Error:
         return False
     return True

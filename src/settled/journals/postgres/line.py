@@ -115,6 +115,7 @@ class Line:
         self._unproven: list[tuple[str, Shape]] = []
         """Statements whose preparation may yet fail."""
         self._prepared = 0
+        self._pushed: Answer | None = None
 
     # --- sending ---
 
@@ -190,6 +191,16 @@ class Line:
         """
         self._receive_until(self._synced())
         self._unproven.clear()
+
+    def push(self) -> None:
+        """See that everything that was sent is done, without waiting: whoever waits next hears of trouble."""
+        self._pushed = self._synced()
+        self._server.flush()
+
+    def pushed(self) -> None:
+        """Wait for what was pushed: most often it is done long since. Raises the first ``psycopg.Error`` of it."""
+        if self._pushed is not None and not self._pushed.done:
+            self._receive_until(self._pushed)
 
     def _synced(self) -> Answer:
         self._server.pipeline_sync()

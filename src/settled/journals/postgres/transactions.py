@@ -249,8 +249,8 @@ class Transactions:
         if record is not None:
             line.send(SET, record)  # at the end: others wait for this row no longer than the commit takes
         if record is None and not books.changed:
-            line.send("COMMIT")  # only read: there is nothing to make durable
-            line.settle()
+            line.send("COMMIT")  # only read: there is nothing to make durable, or to wait for
+            line.push()
             return
         ended = line.send("COMMIT")
         line.settle()
