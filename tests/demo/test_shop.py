@@ -9,6 +9,7 @@ import pytest
 from settled.demo.faults import CLOSED_FOR, KINDS, Fault
 from settled.demo.judge import read_effects
 from settled.demo.shop import KEY_IN_USE, KEY_REUSED, LIFETIME, SENT_AT, error_inside
+from tests.waiting import until
 
 ORDER = {"customer": "C001", "sku": "S", "quantity": 1, "note": "as agreed [M0001]"}
 KEY = {"Idempotency-Key": "k1"}
@@ -182,6 +183,7 @@ async def test_the_agent_is_killed_around_the_effect_it_asked_for(moment, booked
         send = client(shop).send
         await send("POST", "/messages", {"body": "[M0001]"})
         await settled_down(shop, 1)
+        await asyncio.to_thread(until, lambda: shop.events, "the kill, which may come after the answer")
         assert shop.events == [("M0001", booked_at_the_kill)]
         assert shop.marks() == ["M0001"]
         await send("POST", "/messages", {"body": "[M0001]"})
