@@ -4,6 +4,8 @@ from importlib.util import find_spec
 
 import pytest
 
+import settled
+
 pytest.register_assert_rewrite("tests.adapters.contract", "tests.adapters.script", "tests.adapters.side_by_side")
 
 from tests.adapters.book import Book  # noqa: E402 - as below
@@ -16,6 +18,20 @@ collect_ignore_glob = [f"test_{name}*.py" for name, framework in NEEDS.items() i
 @pytest.fixture
 def book(tmp_path):
     return Book(tmp_path / "book")
+
+
+@pytest.fixture
+def guard(tmp_path):
+    """Makes guards over one journal: each stands for a process of its own."""
+    made = []
+
+    def make():
+        made.append(settled.Guard(f"sqlite:///{tmp_path}/agent.db"))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
 
 
 @pytest.fixture

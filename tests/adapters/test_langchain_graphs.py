@@ -15,25 +15,10 @@ from langgraph.graph.message import add_messages
 from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, RetryPolicy, Send, interrupt
 
-import settled
 from settled.adapters.langchain import Guarded, wrap
 from tests.adapters.chat_langchain import ROOT, Scripted
 from tests.adapters.contract import EFFECTS, mail
 from tests.adapters.script import Answer, Call, ModelDown, Script, strict
-
-
-@pytest.fixture
-def guard(tmp_path):
-    """Makes guards over one journal: each stands for a process of its own."""
-    made = []
-
-    def make():
-        made.append(settled.Guard(f"sqlite:///{tmp_path}/agent.db"))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ from agents.extensions import handoff_filters
 from agents.mcp import MCPServerStdio
 from openai.types.responses import Response, ResponseCompletedEvent
 
-import settled
 from settled.adapters.openai_agents import guarded
 from settled.api.queue import waiting
 from tests.adapters.chat_openai_agents import Scripted, neutral, output
@@ -31,20 +30,6 @@ from tests.adapters.contract import EFFECTS, mail
 from tests.adapters.script import Answer, Call, ModelDown, Script
 
 GROUP = RunConfig(group_id="t1")
-
-
-@pytest.fixture
-def guard(tmp_path):
-    """Makes guards over one journal: each stands for a process of its own."""
-    made = []
-
-    def make():
-        made.append(settled.Guard(f"sqlite:///{tmp_path}/agent.db"))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
 
 
 @pytest.fixture

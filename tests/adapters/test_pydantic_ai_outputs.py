@@ -9,25 +9,10 @@ from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 
-import settled
 from settled.adapters.pydantic_ai import Guarded
 from tests.adapters.chat_pydantic_ai import neutral
 from tests.adapters.contract import EFFECTS, mail
 from tests.adapters.script import Answer, Call, ModelDown, Script
-
-
-@pytest.fixture
-def guard(tmp_path):
-    """Makes guards over one journal: each stands for a process of its own."""
-    made = []
-
-    def make():
-        made.append(settled.Guard(f"sqlite:///{tmp_path}/agent.db"))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
 
 
 def agent(guard, script, tools=(), effects=EFFECTS, **more):
