@@ -95,6 +95,7 @@ class Transactions:
         line: Line | None = None
         try:
             line = self._connections.line()
+            line.pushed()  # trouble with what was done before is told apart from trouble with this
             group[:] = self._foretold(line, group)
             if group:
                 self._perform(line, group, locks)
