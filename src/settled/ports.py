@@ -35,6 +35,8 @@ class CallQuery:
     limit: int = 100
     after: str | None = None
     """Operation id of the last row of the page before."""
+    readable_only: bool = False
+    """Pass by a record that this release cannot read (of a journal in tables), instead of raising."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,8 @@ class Worker:
 
     def _seen_dead(self) -> list[Call]:
         """Return calls whose process is seen dead from here: their lease need not be waited out."""
-        at_work = pages(self.guard.journal, CallQuery(states=(State.PROCESSING,), tenant=self.guard.tenant))
+        query = CallQuery(states=(State.PROCESSING,), tenant=self.guard.tenant, readable_only=True)
+        at_work = pages(self.guard.journal, query)
         return [call for call in at_work if host.alive(call.owner) is False]
 
     # --- ledgers ---

@@ -6,6 +6,7 @@ Statements are written for SQLite; another store reads them in its own tongue (s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from settled.core.call import LogRow
@@ -15,7 +16,7 @@ from settled.journals.rows import CHANGING, COLUMNS, call_of, changing, fixed, p
 from settled.journals.runs import RunTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from settled.core.call import Call
     from settled.core.model import Moment
@@ -151,7 +152,9 @@ class TableBooks(RunTables, ABC):
 
     def adrift(self, state: State, tenant: str, tools: Sequence[str] | None, now: Moment, limit: int) -> Sequence[Call]:
         """Return the oldest calls in a state whose lease is over; ``tools``: of these alone."""
-        return self.calls(*adrift(state, tenant, tools, now, limit)) if tools is None or tools else ()
+        if tools is not None and not tools:
+            return ()
+        return readable(self.look(*adrift(state, tenant, tools, now, limit)))
 
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         """Return the highest number given to a call of this identity; 0 if none."""
@@ -250,6 +253,15 @@ def read_call(row: Sequence[Any]) -> Call:
             f"the record of {row[0]} cannot be read ({type(fault).__name__}: {fault}): a newer release of settled has "
             "written it, and this one is to be upgraded, or it is damaged (settled journal verify)"
         ) from fault
+
+
+def readable(rows: Iterable[Sequence[Any]]) -> list[Call]:
+    """Return the calls of rows but for those that this release cannot read: one of them must not hold up the others."""
+    found = []
+    for row in rows:
+        with suppress(JournalError):
+            found.append(read_call(row))
+    return found
 
 
 def read_log(row: Sequence[Any]) -> LogRow:

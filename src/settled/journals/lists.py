@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.states import State
 from settled.journals.audit import matches
-from settled.journals.books import BY_ID, NOTES, SELECT_CALL, SELECT_LOG, read_call, read_log
+from settled.journals.books import BY_ID, NOTES, SELECT_CALL, SELECT_LOG, read_call, read_log, readable
 from settled.journals.rows import from_json, plain, to_json
 from settled.journals.runs import RUN, SELECT_RUN, UNDOING, read_run
 from settled.ports import Alert
@@ -49,7 +49,8 @@ def find(look: Look, query: CallQuery, now: Moment) -> list[Call]:
     while before is not None and len(found) < query.limit:
         statement, values = page(query, now, before)
         rows = look.execute(statement, values).fetchall()
-        found += [call for call in map(read_call, (row[1:] for row in rows)) if matches(call, query, now)]
+        calls = readable(row[1:] for row in rows) if query.readable_only else [read_call(row[1:]) for row in rows]
+        found += [call for call in calls if matches(call, query, now)]
         before = rows[-1][0] if len(rows) == query.limit else None
     return found[: query.limit]
 

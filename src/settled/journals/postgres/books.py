@@ -20,6 +20,7 @@ from settled.journals.books import (
     adrift,
     log_values,
     read_call,
+    readable,
 )
 from settled.journals.postgres.locks import channel_of, number_of, waiting_for
 from settled.journals.postgres.parameters import Texts
@@ -289,7 +290,9 @@ class PostgresBooks(TableBooks):
         """Return the oldest calls in a state whose lease is over, but for those that another transaction is at."""
         if tools is not None and not tools:
             return ()
-        return self.calls(*adrift(state, tenant, tools, now, limit, locking=" FOR UPDATE SKIP LOCKED"))
+        self._fetch()
+        rows = self.look(*adrift(state, tenant, tools, now, limit, locking=" FOR UPDATE SKIP LOCKED")).fetchall()
+        return [self._know(call) for call in readable(rows)]
 
     # --- what is looked through, under a lock of its scope ---
 
