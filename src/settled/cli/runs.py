@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api import facts, sagas, story
+from settled.api import carrying_on, facts, sagas, story
 from settled.api.facts import when
-from settled.api.fallbacks import adrive
 from settled.api.queue import run_of
 from settled.api.rewinding import Effects, Rewound, rewind
+from settled.api.steps import adrive
 from settled.cli import output
 from settled.cli.confirming import confirm
 from settled.cli.exits import Exit, Problem
@@ -222,7 +222,7 @@ def resume_runs(
                 )
             found = [record]
         else:
-            found = sagas.unfinished(target.guard, 1000)
+            found = carrying_on.unfinished(target.guard, 1000)
         ended = [_roll_back(target, record, "", wait) for record in found]
         _report(target, ended, as_json=as_json)
 
@@ -294,10 +294,9 @@ def _rewind(target: Target, choice: Choice, *, dry_run: bool) -> Rewound:
     )
     try:
         with redirect_stdout(sys.stderr):
-            found: Rewound = target.guard.floor.home.run(adrive(target.guard, steps))
+            return target.guard.floor.home.run(adrive(target.guard, steps))
     except DeclarationError as error:
         raise Problem(Exit.REFUSED, str(error)) from error
-    return found
 
 
 def _tell_rewound(target: Target, plan: Rewound, *, dry_run: bool) -> None:
