@@ -88,6 +88,7 @@ class Agreement(AskRules, CallRules, RunRules, UpkeepRules, RuleBasedStateMachin
             assert list(self.journal.log(operation_id)) == self.model.log(operation_id)
             assert self.journal.get(operation_id) == self.model.get(operation_id)
         assert list(self.journal.runs()) == self.model.runs()
+        assert list(self.journal.runs(named="r1")) == self.model.runs(named="r1")
         assert list(self.journal.undoing()) == self.model.undoing()
         assert list(self.journal.alerts()) == self.model.alerts()
         assert self.journal.verify().problems == self.model.verify().problems == []
