@@ -1,6 +1,5 @@
 """``settled runs``: the tasks of agents, what they did, and what became of it."""
 
-import getpass
 import shlex
 import sys
 from contextlib import redirect_stdout
@@ -17,7 +16,7 @@ from settled.api.steps import adrive
 from settled.cli import output
 from settled.cli.confirming import confirm
 from settled.cli.exits import Exit, Problem
-from settled.cli.options import AppOption, FailOption, JournalOption, JsonOption, YesOption
+from settled.cli.options import AppOption, ByOption, FailOption, JournalOption, JsonOption, YesOption, who
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import age, local, plural
 from settled.core.books import RunRecord, RunState
@@ -147,7 +146,7 @@ def _show_story(target: Target, lines: list[story.Line], left: list[Call], comma
 
 
 def _next(target: Target, run: RunRecord, left: list[Call]) -> list[str]:
-    options, app = target.given.options(), "" if target.given.app else " --app MODULE:GUARD"
+    options, app = target.given.options(), target.given.app_wanted()
     if run.state in (RunState.ROLLING_BACK, RunState.PARTLY_COMPENSATED):
         name = shlex.quote(run.run_id)
         resume, look = f"settled runs resume {name}{app}{options}", f"settled queue list --run {name}{options}"
@@ -235,7 +234,7 @@ def rewind_run(
         str, typer.Option("--from", metavar="OP", help="The first call to be made anew, by its operation id or key.")
     ],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why. It goes on record.")],
-    by: Annotated[str | None, typer.Option(metavar="NAME", help="Who decides.", show_default="your user name")] = None,
+    by: ByOption = None,
     undo: Annotated[
         bool, typer.Option("--undo", help="Undo what those calls did first, the last begun first. Needs --app.")
     ] = False,
@@ -260,7 +259,7 @@ def rewind_run(
     with opened(Given(journal, app), tools=_NEEDS if undo else "") as target:
         record, call = _run(target, run, tenant), target.call(first)
         how: Any = "undo" if undo else "keep" if keep else "refuse"
-        choice = Choice(record, call.operation_id, getpass.getuser() if by is None else by, reason, how)
+        choice = Choice(record, call.operation_id, who(by), reason, how)
         plan = _rewind(target, choice, dry_run=True)
         if not dry_run:
             confirm(f"{plural(len(plan.operation_ids), 'call')} of run {run!r} will be made anew", yes=yes)
