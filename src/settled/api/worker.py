@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Final
 
 from settled import host
 from settled.api import care
+from settled.api.carrying_on import CarriedOn, acarry_on
 from settled.api.ledgers import acompare_due
 from settled.api.queue import pages
-from settled.api.sagas import CarriedOn, acarry_on
 from settled.core import rules
 from settled.core.settle import PROBE_LIMIT
 from settled.core.settling import Adopt
 from settled.core.states import State
 from settled.core.tending import AdoptLost, LayDown, TakeUp, next_look
 from settled.core.values import replace
-from settled.drivers.loops import apart
+from settled.drivers.loops import aside
 from settled.errors import DeclarationError, JournalError
 from settled.journals.prune import prune
 from settled.ports import CallQuery
@@ -143,7 +143,7 @@ class Worker:
         """Make one round: what is there to be done now. Raises ``JournalError``."""
         self._loop, self._done = asyncio.get_running_loop(), Round()
         self.guard.floor.attend()  # alerts of others are delivered too
-        await apart("settled-aside", self.guard.floor.bring)
+        await aside(self.guard.floor.bring)
         await self._adopt()
         await self._settle()
         if not self._stopping.is_set():
@@ -151,7 +151,7 @@ class Worker:
         if self._ledger_every is not None and not self._stopping.is_set():
             await self._compare(self._ledger_every)
         if self._prunes and not self._stopping.is_set():
-            pruned = await apart("settled-aside", partial(prune, self.guard.journal, limit=1000))
+            pruned = await aside(partial(prune, self.guard.journal, limit=1000))
             self._done = replace(self._done, pruned=pruned.total)
         return self._done
 
@@ -159,7 +159,7 @@ class Worker:
 
     async def _adopt(self) -> None:
         journal = self.guard.journal
-        for call in await apart("settled-aside", self._seen_dead):
+        for call in await aside(self._seen_dead):
             after = await journal.aperform(Adopt(call.operation_id, dead=call.epoch))
             self._adopted(after is not None and after.state is not State.PROCESSING)
         while not self._stopping.is_set():
@@ -220,7 +220,7 @@ class Worker:
         settled, probe = await care.asettle(self.guard, call)
         self._done = replace(self._done, settled=self._done.settled.plus(settled.state, probe))
         if settled.state is State.UNKNOWN:
-            now = await apart("settled-aside", self.guard.journal.now)
+            now = await aside(self.guard.journal.now)
             today = self.guard.tools[call.tool].checked.policy.terms
             seconds = next_look(rules.under(settled, today), now, self.every)
             await self.guard.journal.aperform(LayDown(call.operation_id, settled.epoch, seconds))
