@@ -9,14 +9,15 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from settled.journals.redis.cells import Row, Stored
+    from settled.journals.redis.cells import Stored
 
 
 class Sight(Struct, eq=False):
-    """Calls, rows and ranges of the index as they stand; what is not there is there as nothing."""
+    """Calls, rows and ranges of the index as they stand, as the script shows them; what is not there is empty."""
 
-    calls: dict[str, Stored | None] = field(default_factory=dict)
-    rows: dict[bytes, Row | None] = field(default_factory=dict)
+    calls: dict[str, bytes | Stored] = field(default_factory=dict)
+    """Read only when a rule looks at it: a record that cannot be read stands in the way of that rule alone."""
+    rows: dict[bytes, bytes] = field(default_factory=dict)
     ranges: dict[bytes, Sequence[bytes]] = field(default_factory=dict)
 
     def add(self, more: Sight) -> bool:
@@ -30,6 +31,14 @@ class Sight(Struct, eq=False):
         return same
 
 
+class Read(Struct, eq=False):
+    """What of a sight was looked at."""
+
+    calls: dict[str, Stored | None] = field(default_factory=dict)
+    rows: dict[bytes, bytes] = field(default_factory=dict)
+    ranges: dict[bytes, Sequence[bytes]] = field(default_factory=dict)
+
+
 class Pages(Struct, eq=False):
     """What is written: nothing of it is seen by others before the commit."""
 
@@ -37,8 +46,10 @@ class Pages(Struct, eq=False):
     rows: dict[bytes, bytes | None] = field(default_factory=dict)
     index: dict[tuple[bytes, bytes], bytes | None] = field(default_factory=dict)
     """Prefix and name -> what it sorts by; empty: the place of its call, made by this commit; ``None``: it leaves."""
-    left: dict[tuple[bytes, bytes, bytes], None] = field(default_factory=dict)
-    log: list[tuple[bytes, bytes]] = field(default_factory=list)
+    left: dict[bytes, None] = field(default_factory=dict)
+    """Members that leave."""
+    log: list[bytes] = field(default_factory=list)
+    """Of each row the name of its call, and its data."""
     alerts: list[bytes] = field(default_factory=list)
     trim: int = 0
     """The number of the last row of the log that goes."""
@@ -51,7 +62,7 @@ class Pages(Struct, eq=False):
     def leave(self, start: bytes, place: bytes, name: bytes) -> None:
         """Let a member go; one that only this transaction has made was never there."""
         if place:
-            self.left[start, place, name] = None
+            self.left[start + place + name] = None
         self.index[start, name] = None
 
     def take_in(self, more: Pages) -> None:
