@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from random import uniform
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from settled.journals.redis.books import RedisBooks
-from settled.journals.redis.cells import NEW, pieces, text_of
+from settled.journals.redis.cells import pieces, text_of
 from settled.journals.redis.foresight import Hints, bare, hints_of
 from settled.journals.redis.sight import Sight
 from settled.journals.redis.trouble import Conflict, Fault
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from settled.core.model import Moment
     from settled.journals.commit import Member
+    from settled.journals.redis.cells import Stored
     from settled.journals.redis.transactions import Transactions
 
 _MOST_TOGETHER: Final = 5
@@ -36,7 +37,8 @@ class Attempt:
 
     def __init__(self, common: Transactions, group: Sequence[Member]) -> None:
         self.common, self.group = common, group
-        self.hints = hints_of(member.transition for member in group)
+        self.transitions = [bare(member.transition) for member in group]
+        self.hints = hints_of(self.transitions)
         self.trips = 0
         """How often the journal was looked at for what stands in the sight."""
 
@@ -66,7 +68,8 @@ class Attempt:
     def _guessing(self) -> bool:
         """Commit by what may be guessed, without looking first; return whether that was right."""
         common = self.common
-        sight, now = common.foretold(self.group, self.hints), common.about_now()
+        sight = common.foretold(self.transitions, self.hints)
+        now = None if sight is None else common.about_now()
         if sight is None or now is None:
             return False
         guessed = list(sight.calls)
@@ -78,7 +81,7 @@ class Attempt:
         found = self._commit(books, now)
         if found is None:
             return True
-        common.doubt(self.group)
+        common.doubt(self.transitions)
         common.forget_own(guessed)
         self._found = found
         return False
@@ -109,19 +112,20 @@ class Attempt:
         return self._read(hints, shown, before)
 
     def _read(self, hints: Hints, shown: bytes, before: float) -> tuple[Sight, Moment]:
-        head, *said = pieces(shown)
-        n = len(hints.fields)
-        sight = Sight(dict.fromkeys(hints.ids, NEW), dict(zip(hints.fields, said, strict=False)))
+        said = pieces(shown)
+        at = 1 + len(hints.fields)
+        rows = dict(zip(hints.fields, said[1:at], strict=True))
+        ranges: dict[bytes, Sequence[bytes]] = {}
         for prefix in hints.prefixes:
-            end = n + 1 + int(said[n])
-            sight.ranges[prefix], n = said[n + 1 : end], end
-        sight.calls.update(zip(map(text_of, said[n::2]), said[n + 1 :: 2], strict=True))
-        return sight, self.common.hear(head, before)
+            end = at + 1 + int(said[at])
+            ranges[prefix], at = said[at + 1 : end], end
+        calls: dict[str, bytes | Stored] = dict(zip(map(text_of, said[at::2]), said[at + 1 :: 2], strict=True))
+        return Sight(calls, rows, ranges), self.common.hear(said[0], before)
 
     def _apply(self, books: RedisBooks, now: Moment) -> None:
         """Apply the rules of all members, each by itself."""
         self._books = books
-        for member in self.group:
+        for member, transition in zip(self.group, self.transitions, strict=True):
             member.reply, member.error = None, None
             try:
                 member.reply = member.transition.apply(books, now)
@@ -132,10 +136,10 @@ class Attempt:
                 member.fail(error)
             else:
                 if books.member_wrote:
-                    self._keep(books, member)
+                    self._keep(books, member, transition)
 
-    def _keep(self, books: RedisBooks, member: Member) -> None:
-        refused = self.common.refused(bare(member.transition), member.reply)
+    def _keep(self, books: RedisBooks, member: Member, transition: Any) -> None:
+        refused = self.common.refused(transition, member.reply)
         if refused is None:
             books.keep()
         else:

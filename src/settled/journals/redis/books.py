@@ -109,39 +109,37 @@ class RedisBooks(RedisRuns):
     def put(self, call: Call, row: LogRow) -> None:
         """Keep a call and the log row of its change."""
         operation_id, own = raw(call.operation_id), self._own
-        before = self.stored(call.operation_id)
+        before, found_by = self.stored(call.operation_id), as_it_stands(call)
         if (before.call.log_no if before else 0) != row.no - 1:
             raise ValueError(f"{call.operation_id} does not stand at log row {row.no - 1}")
         if before is None:
-            self._put_first(call, operation_id)
+            self._put_first(call, operation_id, found_by)
         else:
-            self._change(operation_id, before, as_it_stands(call))
-        own.calls[call.operation_id] = Stored(call, NEW, before.place if before else NEW)
+            self._change(operation_id, before, found_by)
+        own.calls[call.operation_id] = Stored(call, NEW, before.place if before else NEW, found_by)
         own.log += operation_id, log_data(row)
         if call.kind is not KeyKind.RANDOM and row.event in (Event.CLAIM, Event.BEGIN):
-            own.index[prefix("intents", call.operation_id), b"%d" % row.attempt] = NEW
+            self.enter(prefix("intents", call.operation_id), b"%d" % row.attempt)
 
-    def _put_first(self, call: Call, operation_id: bytes) -> None:
+    def _put_first(self, call: Call, operation_id: bytes, found_by: Mapping[bytes, bytes]) -> None:
         key = key_row(call.key)
         self.sight.rows.setdefault(key, NEW)  # not fetched: the commit finds out
         if self.row(key) is not None:
             raise ValueError(f"{call.operation_id} is not the first call with its key")
         self._own.rows[key] = operation_id
-        index = self._own.index
-        for start in of_the_whole_life(call):
-            index[start, operation_id] = NEW
-        for start, own in as_it_stands(call).items():
-            index[start, operation_id] = own
+        places = self._own.places(operation_id)
+        places.update(dict.fromkeys(of_the_whole_life(call), NEW))
+        places.update(found_by)
 
-    def _change(self, operation_id: bytes, before: Stored, after: dict[bytes, bytes]) -> None:
+    def _change(self, operation_id: bytes, before: Stored, found_by: Mapping[bytes, bytes]) -> None:
         """Let a call be found by what it is now. What a member sorts by, if not by its call's place, stands with it."""
-        was, place = as_it_stands(before.call), before.place
+        was = before.found_by or as_it_stands(before.call)
         for start, own in was.items():
-            if after.get(start) != own:
-                self._own.leave(start, own or place, operation_id)
-        for start, own in after.items():
+            if found_by.get(start) != own:
+                self._own.leave(start, own or before.place, operation_id)
+        for start, own in found_by.items():
             if was.get(start) != own:
-                self._own.index[start, operation_id] = own or place
+                self.enter(start, operation_id, own or before.place)
 
     def put_key(self, call: Call) -> None:
         """Keep the key that a call has now: the one that it had is free."""
@@ -149,13 +147,13 @@ class RedisBooks(RedisRuns):
         if before is not None:
             self._own.rows[key_row(before.call.key)] = None
             self._own.rows[key_row(call.key)] = raw(call.operation_id)
-            self._own.calls[call.operation_id] = Stored(call, NEW, before.place)
+            self._own.calls[call.operation_id] = Stored(call, NEW, before.place, before.found_by)
 
     def prolong(self, call: Call) -> None:
         """Keep a longer lease; no log row, since no state changes."""
         before = self.stored(call.operation_id)
         if before is not None:
-            self._own.calls[call.operation_id] = Stored(call, NEW, before.place)
+            self._own.calls[call.operation_id] = Stored(call, NEW, before.place, before.found_by)
 
     def forget(self, call: Call) -> None:
         """Remove a call that nothing can ask for any more; its log stays."""

@@ -21,7 +21,7 @@ from settled.journals.rows import changing, fixed
 from settled.journals.runs import read_run, run_values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from settled.core.books import RunRecord
     from settled.core.call import Call, LogRow
@@ -33,7 +33,8 @@ LAST: Final = 16
 PREFIX: Final = 16
 NEW: Final = b""
 """The place of a call, or the version of a cell, that is not there yet."""
-
+GONE: Final = b"-"
+"""The place of a member that leaves."""
 ANYWHERE: Final = b"0" * PLACE
 """The place of a member whose order does not matter."""
 
@@ -50,6 +51,8 @@ class Stored(Struct, frozen=True):
     call: Call
     version: bytes
     place: bytes
+    found_by: Mapping[bytes, bytes] | None = None
+    """See ``found_by.as_it_stands``; ``None``: not known yet."""
 
 
 def raw(text: str) -> bytes:

@@ -47,8 +47,8 @@ def bare(transition: Any) -> Any:
 def hints_of(transitions: Iterable[Any]) -> Hints:
     """Return what these transitions name."""
     hints = Hints()
-    for each in transitions:
-        _note(bare(each), hints)
+    for transition in transitions:
+        _note(transition, hints)
     return hints
 
 
@@ -117,8 +117,7 @@ def guess(transitions: Sequence[Any], hints: Hints, own: Mapping[str, Stored], d
     """
     known: dict[str, bytes | Stored] = {}
     news = False
-    for each in transitions:
-        transition = bare(each)
+    for transition in transitions:
         kind = type(transition)
         if kind is Claim:
             ask = transition.ask

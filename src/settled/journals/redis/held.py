@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from settled.journals.redis.cells import NEW, PLACE, PREFIX, VERSION, Stored, known, text_of
+from settled.journals.redis.cells import GONE, NEW, PLACE, PREFIX, VERSION, Stored, known, text_of
 from settled.journals.redis.sight import Pages, Read, Sight
 
 if TYPE_CHECKING:
@@ -92,10 +92,11 @@ class Held:
             self.read.ranges[start] = listed
         found = {member[PREFIX + PLACE :]: member[PREFIX : PREFIX + PLACE] for member in listed}
         for pages in (self.pages, self._own):
-            for number, ((at, member), place) in enumerate(pages.index.items()):
-                if at == start:
+            for number, (member, places) in enumerate(pages.index.items()):
+                if start in places:
                     found.pop(member, None)
-                    if place is not None:
+                    place = places[start]
+                    if place != GONE:
                         found[member] = place or b"9%019d" % (number + (pages is self._own) * 10**9)
         return [(found[each], text_of(each)) for each in sorted(found, key=lambda each: found[each])]
 
@@ -129,7 +130,7 @@ class Held:
 
     def enter(self, start: bytes, name: bytes, place: bytes = NEW) -> None:
         """Let a name be found by a prefix; without a place, behind all that are there."""
-        self._own.index[start, name] = place
+        self._own.places(name)[start] = place
 
     def leave(self, start: bytes, name: bytes, place: bytes) -> None:
         """Let it be found there no more."""

@@ -2,8 +2,10 @@
 -- A call is kept as: version (number of the commit, 16), place (20), number of its last row of the log (16), record.
 -- A row is kept as: version (16), value. A member of the index is made of: prefix (16), place (20), name.
 
-local _, id, seen, n_ids, n_fields, n_prefixes = unpack(p)
-local m = call('HMGET', meta, 'id', 'commits', 'sizes', 'wall', 'steady', 'boot', 'mono')
+local _, id, seen, n_ids, n_fields, n_prefixes, number, client = unpack(p)
+local asked = {'id', 'commits', 'sizes', 'wall', 'steady', 'boot', 'mono'}
+if client then asked[8], asked[9], asked[10] = 'rows', 'alerts', client end
+local m = call('HMGET', meta, unpack(asked))
 local wrong = trouble(id, seen, m[1], m[2], m[3])
 if wrong then return wrong end
 local time = call('TIME')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from settled.journals.redis.cells import ALERTS, NEW, VERSION, call_data, raw
+from settled.journals.redis.cells import ALERTS, GONE, NEW, VERSION, call_data, raw
 
 if TYPE_CHECKING:
     from settled.journals.redis.foresight import Hints
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def named(hints: Hints) -> tuple[list[int], list[bytes]]:
     """Return how many calls, rows and ranges are named, and their names."""
-    words = [*map(raw, hints.ids), *hints.fields, *hints.prefixes]
-    return [len(hints.ids), len(hints.fields), len(hints.prefixes)], words
+    ids, fields, prefixes = hints.ids, hints.fields, hints.prefixes
+    return [len(ids), len(fields), len(prefixes)], [*map(raw, ids), *fields, *prefixes]
 
 
 def standing(read: Read) -> tuple[list[int], list[bytes]]:
@@ -35,18 +35,19 @@ def written(pages: Pages) -> tuple[list[int], list[bytes]]:
             dropped.append(raw(operation_id))
         else:
             words += raw(operation_id), to.place, call_data(to.call)
-    n_put = len(pages.calls) - len(dropped)
     words += dropped
-    n_set, n_unset = _rows(pages, words)
+    n_unset = _rows(pages, words)
     words += pages.left
     n_entered, n_new = _entered(pages, words)
     for alert in pages.alerts:
         words += ALERTS, alert
-    counts = [len(pages.log) // 2, n_put, len(dropped), n_set, n_unset, len(pages.left), n_entered, n_new]
-    return [*counts, len(pages.alerts)], words
+    n_put, n_set = len(pages.calls) - len(dropped), len(pages.rows) - n_unset
+    kinds = n_put, len(dropped), n_set, n_unset, len(pages.left), n_entered, n_new
+    return [len(pages.log) // 2, *kinds, len(pages.alerts)], words
 
 
-def _rows(pages: Pages, words: list[bytes]) -> tuple[int, int]:
+def _rows(pages: Pages, words: list[bytes]) -> int:
+    """Add rows that are set, then those that go; return how many go."""
     unset: list[bytes] = []
     for field, value in pages.rows.items():
         if value is None:
@@ -54,19 +55,19 @@ def _rows(pages: Pages, words: list[bytes]) -> tuple[int, int]:
         else:
             words += field, value
     words += unset
-    return len(pages.rows) - len(unset), len(unset)
+    return len(unset)
 
 
 def _entered(pages: Pages, words: list[bytes]) -> tuple[int, int]:
-    """Members with their place; and those whose place this commit makes: each name, and all that it is found by."""
+    """Add members with a place; then, of those whose place this commit makes, each name and all that it is found by."""
     n_words = len(words)
-    new: dict[bytes, bytes] = {}
-    for (start, member), place in pages.index.items():
-        if place:
-            words.append(start + place + member)
-        elif place is not None:
-            new[member] = new.get(member, NEW) + start
+    new: list[bytes] = []
+    for name, places in pages.index.items():
+        found_by = [start for start, place in places.items() if not place]
+        if found_by:
+            new += name, b"".join(found_by)
+        if len(found_by) != len(places):
+            words += [start + place + name for start, place in places.items() if place and place != GONE]
     n_entered = len(words) - n_words
-    for pair in new.items():
-        words += pair
-    return n_entered, len(new)
+    words += new
+    return n_entered, len(new) // 2

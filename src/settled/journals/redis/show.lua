@@ -1,6 +1,7 @@
 -- One string, quicker to read than a list: how long each piece is, as Python's `struct` has it, then the pieces. A piece
 -- without length stands for what is not there.
-local said, form, shown, asked = {}, {}, {}, {}
+local said, form, shown = {}, {}, {}
+asked = {}
 local function say(piece)
   said[#said + 1] = piece or ''
   form[#form + 1] = #said[#said]

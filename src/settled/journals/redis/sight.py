@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from settled.journals.redis.cells import GONE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -44,8 +46,8 @@ class Pages(Struct, eq=False):
 
     calls: dict[str, Stored | None] = field(default_factory=dict)
     rows: dict[bytes, bytes | None] = field(default_factory=dict)
-    index: dict[tuple[bytes, bytes], bytes | None] = field(default_factory=dict)
-    """Prefix and name -> what it sorts by; empty: the place of its call, made by this commit; ``None``: it leaves."""
+    index: dict[bytes, dict[bytes, bytes]] = field(default_factory=dict)
+    """Name -> prefix -> what it sorts by; ``NEW``: the place of its call, made by this commit; ``GONE``: it leaves."""
     left: dict[bytes, None] = field(default_factory=dict)
     """Members that leave."""
     log: list[bytes] = field(default_factory=list)
@@ -59,17 +61,25 @@ class Pages(Struct, eq=False):
         """Whether anything is written."""
         return bool(self.calls or self.rows or self.index or self.log or self.alerts)
 
+    def places(self, name: bytes) -> dict[bytes, bytes]:
+        """Return what a name is found by from now on, to be added to."""
+        found = self.index.get(name)
+        if found is None:
+            found = self.index[name] = {}
+        return found
+
     def leave(self, start: bytes, place: bytes, name: bytes) -> None:
         """Let a member go; one that only this transaction has made was never there."""
         if place:
             self.left[start + place + name] = None
-        self.index[start, name] = None
+        self.places(name)[start] = GONE
 
     def take_in(self, more: Pages) -> None:
         """Write what ``more`` holds behind what is here."""
         self.calls.update(more.calls)
         self.rows.update(more.rows)
-        self.index.update(more.index)
+        for name, places in more.index.items():
+            self.places(name).update(places)
         self.left.update(more.left)
         self.log += more.log
         self.alerts += more.alerts

@@ -21,7 +21,7 @@ from settled.errors import JournalError
 from settled.journals.clock import FRESH
 from settled.journals.redis.attempt import Attempt
 from settled.journals.redis.cells import Stored
-from settled.journals.redis.foresight import Hints, bare, guess
+from settled.journals.redis.foresight import Hints, guess
 from settled.journals.redis.request import named, standing, written
 from settled.journals.redis.trouble import Conflict, Fault, away, explained
 
@@ -67,7 +67,7 @@ class Transactions:
 
     def begin_anew(self) -> None:
         """Be another client: at first, and in a forked child."""
-        self._client, self._number = token_hex(8), 0
+        self._client, self._number = f"client {token_hex(8)}", 0
         self._own.clear()
 
     def run(self, batch: Sequence[Member]) -> None:
@@ -179,9 +179,9 @@ class Transactions:
 
     # --- what the attempts share ---
 
-    def foretold(self, group: Sequence[Member], hints: Hints) -> Sight | None:
-        """Return what a batch will find, if that can be guessed."""
-        return guess([member.transition for member in group], hints, self._own, self._doubted)
+    def foretold(self, transitions: Sequence[Any], hints: Hints) -> Sight | None:
+        """Return what these transitions will find, if that can be guessed."""
+        return guess(transitions, hints, self._own, self._doubted)
 
     def request(self, hints: Hints) -> Request:
         """Return the request to look at what the hints name."""
@@ -195,12 +195,12 @@ class Transactions:
         Of the names the first are those that were looked at.
         """
         self._number += 1
-        _, about, names = self.request(hints)
+        looked, names = named(hints)
         must_stand, versions = standing(books.read)
         counts, changes = written(books.pages)
-        guessed = now.mono if now is not None and self._given is None else False
-        clock, trim = self.clock_record or False, books.pages.trim or False
-        about = [*about, self._number, self._client, guessed, clock, trim, must_stand + counts]
+        identity, guessed = self._connections.identity, now is not None and self._given is None and now.mono
+        about = [identity.journal_id, identity.seen, *looked, self._number, self._client]
+        about += guessed, self.clock_record or False, books.pages.trim or False, must_stand + counts
         return "commit", about, names + versions + changes
 
     def wrote(self, books: RedisBooks, number: bytes | None) -> None:
@@ -212,7 +212,7 @@ class Transactions:
             if to is None or to.call.state is not State.PROCESSING:
                 self._own.pop(operation_id, None)
                 continue
-            self._own[operation_id] = Stored(to.call, number, to.place or number + b"%04d" % i)
+            self._own[operation_id] = Stored(to.call, number, to.place or number + b"%04d" % i, to.found_by)
             self._own.move_to_end(operation_id)
         while len(self._own) > _MOST_OWN:
             self._own.popitem(last=False)
@@ -223,9 +223,9 @@ class Transactions:
             if isinstance(member.reply, Begun):
                 self._doubted.discard(member.reply.call.tool)
 
-    def doubt(self, group: Sequence[Member]) -> None:
+    def doubt(self, transitions: Sequence[Any]) -> None:
         """A tool's call was there already, against the guess: look first, the next time."""
-        asks = (getattr(bare(member.transition), "ask", None) for member in group)
+        asks = (getattr(transition, "ask", None) for transition in transitions)
         self._doubted.update(ask.tool for ask in asks if ask is not None)
 
     def forget_own(self, calls: Iterable[str]) -> None:
