@@ -109,7 +109,7 @@ class GroupCommit:
 
     def _enter(self, member: Member) -> bool:
         """Queue up; return whether the lead falls to the caller."""
-        if self._leader == threading.get_ident():
+        if self._leader is not None and self._leader == threading.get_ident():
             raise JournalError(
                 "a tool at work in the journal's transaction asks for another one, which would wait for itself: make "
                 "guarded calls, enter runs and give leave before it or after it"

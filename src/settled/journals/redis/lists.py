@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.states import State
 from settled.journals.audit import matches
-from settled.journals.redis.books import ALERTS
 from settled.journals.redis.cells import (
+    ALERTS,
     PLACE,
     PREFIX,
     VERSION,
