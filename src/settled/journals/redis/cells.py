@@ -132,14 +132,12 @@ def stored(operation_id: bytes, value: bytes) -> Stored:
         raise UnreadableError(text_of(operation_id), str(fault)) from fault
 
 
-def known(operation_id: str, value: bytes) -> Stored | None:
+def known(operation_id: str, value: bytes) -> Stored:
     """Return the call of a value of ``calls``; one that was read of late is not read anew, as it is the same.
 
     Raises:
         JournalError: It cannot be read.
     """
-    if not value:
-        return None
     try:
         return _read_of_late(value) if len(value) <= _SMALL else _read(value)
     except msgspec.DecodeError as fault:

@@ -28,7 +28,7 @@ class Reader:
     def answer(self) -> Any:
         """Read one answer. Raises ``redis.ResponseError`` for a refusal."""
         data = self._receive(_MOST)
-        if data[:1] == b"$" and data[-2:] == b"\r\n":  # mostly: one string, come whole
+        if data[:1] == b"$" and data[-1:] == b"\n":  # mostly: one string, come whole
             start = data.index(b"\n") + 1
             if start + int(data[1:start]) + 2 == len(data):
                 return data[start:-2]
