@@ -25,6 +25,7 @@ from settled.journals.redis.cells import (
 )
 from settled.journals.redis.found_by import as_it_stands, of_the_whole_life
 from settled.journals.redis.runs import RedisRuns
+from settled.journals.unread import UnreadableError, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -85,12 +86,19 @@ class RedisBooks(RedisRuns):
         return tuple(text_of(each) for each in unpack(found)) if found else ()
 
     def adrift(self, state: State, tenant: str, tools: Sequence[str] | None, now: Moment, limit: int) -> Sequence[Call]:
-        """Return the oldest calls in a state whose lease is over, at most ``limit``; ``tools``: of these alone."""
+        """Return the oldest calls in a state whose lease is over, at most ``limit``; ``tools``: of these alone.
+
+        What cannot be read is passed over, and told of.
+        """
         found: list[Call] = []
         for _, operation_id in self.members(prefix("state", state._value_), sure=False):
             if len(found) == limit:
                 break
-            shown = self.shown(operation_id)
+            try:
+                shown = self.shown(operation_id)
+            except UnreadableError as error:
+                tell(error)
+                continue
             if shown is None or not lease_over(shown.call, now):
                 continue
             call = self.by_id(operation_id)

@@ -19,6 +19,7 @@ from msgspec import Struct
 from settled.journals.books import log_values, read_call, read_log
 from settled.journals.rows import changing, fixed
 from settled.journals.runs import read_run, run_values
+from settled.journals.unread import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,24 +116,32 @@ def call_data(call: Call) -> bytes:
     return packed((*fixed(call), *changing(call)))
 
 
-def stored(value: bytes) -> Stored:
-    """Return the call of a value of ``calls``."""
+def _read(value: bytes) -> Stored:
     record = read_call(unpack(value[VERSION + PLACE + LAST :]))
     return Stored(record, value[:VERSION], value[VERSION : VERSION + PLACE])
 
 
-_known = lru_cache(maxsize=256)(stored)
+_read_of_late = lru_cache(maxsize=256)(_read)
 
 
-def known(value: bytes) -> Stored | None:
+def stored(operation_id: bytes, value: bytes) -> Stored:
+    """Return the call of a value of ``calls``. Raises ``JournalError`` for one that cannot be read."""
+    try:
+        return _read(value)
+    except msgspec.DecodeError as fault:
+        raise UnreadableError(text_of(operation_id), str(fault)) from fault
+
+
+def known(operation_id: str, value: bytes) -> Stored:
     """Return the call of a value of ``calls``; one that was read of late is not read anew, as it is the same.
 
     Raises:
         JournalError: It cannot be read.
     """
-    if not value:
-        return None
-    return _known(value) if len(value) <= _SMALL else stored(value)
+    try:
+        return _read_of_late(value) if len(value) <= _SMALL else _read(value)
+    except msgspec.DecodeError as fault:
+        raise UnreadableError(operation_id, str(fault)) from fault
 
 
 def last_row(value: bytes) -> bytes:

@@ -4,10 +4,11 @@
 local meta, calls, rows, index, log = unpack(KEYS)
 local call, sub, concat, format = redis.call, string.sub, table.concat, string.format
 local p = cmsgpack.unpack(ARGV[1])
-local w, from = {}, 1
-for i, size in ipairs(p[1]) do
-  w[i] = sub(ARGV[2], from, from + size - 1)
-  from = from + size
+local w, sizes_of, words, from = {}, p[1], ARGV[2], 1
+for i = 1, #sizes_of do
+  local behind = from + sizes_of[i]
+  w[i] = sub(words, from, behind - 1)
+  from = behind
 end
 
 -- How much each part holds. A part that was evicted, deleted or overwritten is noticed by it.

@@ -66,8 +66,10 @@ class Held:
 
     def shown(self, operation_id: str) -> Stored | None:
         """Return a call as it was shown, if it was, without a promise that it stays so. Raises as ``stored`` does."""
-        found = self.sight.calls.get(operation_id, NEW)
-        return found if isinstance(found, Stored) else known(found)
+        found = self.sight.calls.get(operation_id)
+        if not found:
+            return None
+        return found if isinstance(found, Stored) else known(operation_id, found)
 
     def row(self, field: bytes) -> bytes | None:
         """Return a row."""

@@ -7,9 +7,9 @@ if wrong then return wrong end
 
 local answers, at = {}, 0
 for i, count in ipairs(asked) do
-  local words = {w[at + 1], KEYS[tonumber(w[at + 2])]}
-  for j = 3, count do words[j] = w[at + j] end
+  local command = {w[at + 1], KEYS[tonumber(w[at + 2])]}
+  for j = 3, count do command[j] = w[at + j] end
   at = at + count
-  answers[i] = call(unpack(words))
+  answers[i] = call(unpack(command))
 end
 return {'seen', m[2], answers}

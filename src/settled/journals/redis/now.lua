@@ -9,7 +9,7 @@ local m = call('HMGET', meta, unpack(asked))
 local wrong = trouble(id, seen, m[1], m[2], m[3])
 if wrong then return wrong end
 local time = call('TIME')
-local head = time[1] .. '\n' .. time[2] .. '\n' .. m[4] .. '\n' .. m[5] .. '\n' .. m[6] .. '\n' .. m[7]
+local head = time[1] .. '.' .. sub('00000' .. time[2], -6) .. '\n' .. m[4] .. '\n' .. m[5] .. '\n' .. m[7] .. '\n' .. m[6]
 
 local function fetch(key, names, first, n) -- what lies in a hash under some of these names
   if n <= 4000 then return n > 0 and call('HMGET', key, unpack(names, first, first + n - 1)) or {} end

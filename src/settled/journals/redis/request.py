@@ -19,10 +19,13 @@ def named(hints: Hints) -> tuple[list[int], list[bytes]]:
 
 def standing(read: Read) -> tuple[list[int], list[bytes]]:
     """Return how many of each kind must stand as they were looked at, and how: versions, and lists of members."""
-    words = [NEW if found is None else found.version for found in read.calls.values()]
-    words += [found[:VERSION] for found in read.rows.values()]
-    if read.ranges:
-        words += [b"\n".join(members) for members in read.ranges.values()]
+    words: list[bytes] = []
+    for stored in read.calls.values():
+        words.append(NEW if stored is None else stored.version)  # noqa: PERF401 - mostly one: quicker so
+    for row in read.rows.values():
+        words.append(row[:VERSION])  # noqa: PERF401 - as above
+    for members in read.ranges.values():
+        words.append(b"\n".join(members))  # noqa: PERF401 - as above
     return [len(read.calls), len(read.rows), len(read.ranges)], words
 
 
@@ -63,11 +66,15 @@ def _entered(pages: Pages, words: list[bytes]) -> tuple[int, int]:
     n_words = len(words)
     new: list[bytes] = []
     for name, places in pages.index.items():
-        found_by = [start for start, place in places.items() if not place]
+        found_by = b"" if any(places.values()) else b"".join(places)
+        if not found_by:
+            for start, place in places.items():
+                if not place:
+                    found_by += start
+                elif place != GONE:
+                    words.append(start + place + name)
         if found_by:
-            new += name, b"".join(found_by)
-        if len(found_by) != len(places):
-            words += [start + place + name for start, place in places.items() if place and place != GONE]
+            new += name, found_by
     n_entered = len(words) - n_words
     words += new
     return n_entered, len(new) // 2

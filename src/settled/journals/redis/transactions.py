@@ -156,9 +156,9 @@ class Transactions:
         """Return the journal's time by an answer that was asked for at ``before``."""
         if self._given is not None:
             return self._given()
-        second, micro, wall, steady, boot, mono = head.split(b"\n")
-        row = (int(second) + int(micro) / 1e6, float(wall), float(steady), boot.decode(), float(mono))
-        reading = self.clock.read(row, before, self.clock.mono())
+        *numbers, boot = head.split(b"\n")
+        now, wall, steady, mono = map(float, numbers)
+        reading = self.clock.read((now, wall, steady, boot.decode(), mono), before, self.clock.mono())
         self._heard, self.clock_record = (reading.moment, before), reading.record
         return reading.moment
 
