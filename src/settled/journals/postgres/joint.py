@@ -127,9 +127,7 @@ class JointTransactions:
         """
         asked, before = None, self._clock.mono()
         if guess is not None:
-            look_ups = guess.look_ups()
-            values = [value for _, values in look_ups for value in values]
-            asked = line.send(asking_also(*[statement for statement, _ in look_ups]), values)
+            asked = line.send(*guess.assumed(asking_also))
             line.sync()
         line.begin()
         which = line.send(WHICH)
