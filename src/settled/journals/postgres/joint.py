@@ -156,7 +156,7 @@ class JointTransactions:
                 self._end(line, books, record)
                 self._transactions.known.doubted.discard(work.first.ask.tool)
                 work.committed = True
-        except psycopg.Error:
+        except psycopg.errors.DivisionByZero:
             if still.failed:
                 raise EndedByTool from None
             raise
