@@ -127,9 +127,7 @@ class JointTransactions:
         """
         asked, before = None, self._clock.mono()
         if guess is not None:
-            look_ups = guess.look_ups()
-            values = [value for _, values in look_ups for value in values]
-            asked = line.send(asking_also(*[statement for statement, _ in look_ups]), values)
+            asked = line.send(*guess.assumed(asking_also))
             line.sync()
         line.begin()
         which = line.send(WHICH)
@@ -158,7 +156,7 @@ class JointTransactions:
                 self._end(line, books, record)
                 self._transactions.known.doubted.discard(work.first.ask.tool)
                 work.committed = True
-        except psycopg.Error:
+        except psycopg.errors.DivisionByZero:
             if still.failed:
                 raise EndedByTool from None
             raise
