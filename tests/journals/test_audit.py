@@ -82,6 +82,8 @@ def test_the_log_is_append_only(journal, statement):
         ("UPDATE calls SET state = 'succeeded' WHERE operation_id = 'op_c'", r"^op_c: the call stands at succeeded"),
         ("UPDATE calls SET epoch = 7 WHERE operation_id = 'op_c'", r"^op_c: the call stands at unknown, epoch 7"),
         ("UPDATE calls SET result = x'00' WHERE operation_id = 'op_a'", r"^op_a: the result is not the one"),
+        ("UPDATE calls SET arguments = x'00' WHERE operation_id = 'op_c'", r"^op_c: the arguments are not those"),
+        ("UPDATE calls SET body = '[1]' WHERE operation_id = 'op_c'", r"^the record of op_c cannot be read"),
         (
             "DELETE FROM calls WHERE operation_id = 'op_c'",
             r"^op_c: the call was deleted; its log ends at unknown, row 2",

@@ -96,7 +96,10 @@ def off_its_log(call: Call, log: Sequence[LogRow]) -> str | None:
             f"{call.operation_id}: the call stands at {call.state}, epoch {call.epoch}, row {call.log_no}, "
             f"but its log ends at {last.state}, epoch {last.epoch}, row {last.no}"
         )
-    brought = next((row.digest for row in reversed(log) if row.digest), "")
+    first = log[0].digest if log[0].no == 1 else ""  # releases before this one noted none
+    if call.arguments and first and sha256(call.arguments).hexdigest() != first:
+        return f"{call.operation_id}: the arguments are not those whose digest its log holds"
+    brought = next((row.digest for row in reversed(log) if row.digest and row.no > 1), "")
     if call.result and sha256(call.result).hexdigest() != brought:
         return f"{call.operation_id}: the result is not the one whose digest its log holds"
     return None
