@@ -13,9 +13,9 @@ from settled.api import recalling, secrets, words
 from settled.api.asking import NOWHERE, Place, make_ask, needs_record, place_of
 from settled.api.batches import by_item
 from settled.api.bound import ORDINARY
+from settled.api.current_run import current_run
 from settled.api.recent import told_as
 from settled.api.result import Earlier, Result
-from settled.api.run import current_run
 from settled.api.schema import BadArguments, snapshot
 from settled.api.undoing import demand_leave, demand_undoing
 from settled.core import codec
