@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Final
 
 from settled import host
 from settled.api import care
+from settled.api.carrying_on import CarriedOn, acarry_on
 from settled.api.ledgers import acompare_due
 from settled.api.queue import pages
-from settled.api.sagas import CarriedOn, acarry_on
 from settled.core import rules
 from settled.core.settle import PROBE_LIMIT
 from settled.core.settling import Adopt
 from settled.core.states import State
 from settled.core.tending import AdoptLost, LayDown, TakeUp, next_look
 from settled.core.values import replace
-from settled.drivers.loops import apart
+from settled.drivers.loops import aside
 from settled.errors import DeclarationError, JournalError
 from settled.journals.prune import prune
 from settled.journals.unread import UnreadableError
@@ -151,7 +151,7 @@ class Worker:
         """
         self._loop, self._done = asyncio.get_running_loop(), Round()
         self.guard.floor.attend()  # alerts of others are delivered too
-        await apart("settled-aside", self.guard.floor.bring)
+        await aside(self.guard.floor.bring)
         for part in (self._adopt, self._settle, self._carry_on, self._compare, self._prune):
             if self._stopping.is_set():
                 break
@@ -166,14 +166,14 @@ class Worker:
 
     async def _prune(self) -> None:
         if self._prunes:
-            pruned = await apart("settled-aside", partial(prune, self.guard.journal, limit=1000))
+            pruned = await aside(partial(prune, self.guard.journal, limit=1000))
             self._done = replace(self._done, pruned=pruned.total)
 
     # --- lost owners ---
 
     async def _adopt(self) -> None:
         journal = self.guard.journal
-        for call in await apart("settled-aside", self._seen_dead):
+        for call in await aside(self._seen_dead):
             after = await journal.aperform(Adopt(call.operation_id, dead=call.epoch))
             self._adopted(after is not None and after.state is not State.PROCESSING)
         while not self._stopping.is_set():
@@ -235,7 +235,7 @@ class Worker:
         settled, probe = await care.asettle(self.guard, call)
         self._done = replace(self._done, settled=self._done.settled.plus(settled.state, probe))
         if settled.state is State.UNKNOWN:
-            now = await apart("settled-aside", self.guard.journal.now)
+            now = await aside(self.guard.journal.now)
             today = self.guard.tools[call.tool].checked.policy.terms
             seconds = next_look(rules.under(settled, today), now, self.every)
             await self.guard.journal.aperform(LayDown(call.operation_id, settled.epoch, seconds))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from itertools import groupby, islice
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from settled.core.call import Call, LogRow, chain
 from settled.core.expiry import due
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Head = tuple[str, int, str]
 """A log row for a seal: whose it is, its number, and its head."""
+MOST_IN_SEAL: Final = 20_000
+"""Rows in one seal, so that none keeps others waiting long."""
 
 
 def matches(call: Call, query: CallQuery, now: Moment) -> bool:

@@ -118,9 +118,13 @@ def count(look: Look) -> dict[State, int]:
     return {**counts, State.SUCCEEDED: succeeded} if succeeded else counts
 
 
-def runs(look: Look, limit: int) -> list[RunRecord]:
-    """List runs, newest first."""
-    return [read_run(row) for row in look.execute(f"{SELECT_RUN} ORDER BY seq DESC LIMIT ?", (limit,))]
+def runs(look: Look, limit: int, named: str | None) -> list[RunRecord]:
+    """List runs, newest first; ``named``: those with this id, of whatever tenant."""
+    if named is None:
+        rows = look.execute(f"{SELECT_RUN} ORDER BY seq DESC LIMIT ?", (limit,))
+    else:
+        rows = look.execute(f"{SELECT_RUN} WHERE run_id = ? ORDER BY seq DESC LIMIT ?", (named, limit))
+    return [read_run(row) for row in rows]
 
 
 def run(look: Look, tenant: str, run_id: str) -> RunRecord | None:

@@ -15,6 +15,7 @@ from settled.journals.books import (
     LAST_N,
     NOTE,
     OWED,
+    UNSETTLED,
     UNSETTLED_ALIKE,
     TableBooks,
     log_values,
@@ -151,10 +152,11 @@ class PostgresBooks(TableBooks):
         self._foreseen.pop((UNSETTLED_ALIKE, (call.tool, call.scope, call.tenant, call.identity)), None)
         if not call.scope:
             return
+        self._foreseen.pop((UNSETTLED, (call.tool, call.scope, call.tenant)), None)
         about = [
             (statement, values)
             for statement, values in self._foreseen
-            if statement not in (RUN, BY_STEP, OWED, UNSETTLED_ALIKE, NOTE)
+            if statement not in (RUN, BY_STEP, OWED, UNSETTLED, UNSETTLED_ALIKE, NOTE)
             and values[0] == call.scope
             and not (statement == LAST_N and values[3] != call.identity)
         ]

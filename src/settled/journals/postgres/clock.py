@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from settled.journals.clock import FRESH, UNWATCHED, ServerClock
@@ -15,4 +16,12 @@ SURELY: Final = f"SELECT {_READING}, 1 / ({_CLAIMED} BETWEEN ? AND ?)::integer F
 SET: Final = "UPDATE clock SET wall = ?, steady = ?, boot = ?, mono = ? WHERE wall = ? AND steady = ?"
 """Only over the record that was read: who comes second has nothing to add."""
 
-__all__ = ["ASK", "FRESH", "SET", "SURELY", "UNWATCHED", "ServerClock"]
+
+@lru_cache(maxsize=64)
+def asking_also(*look_ups: str) -> str:
+    """Return what asks for the time, and whether any of these finds anything."""
+    found = " OR ".join(f"EXISTS ({look_up})" for look_up in look_ups) or "false"
+    return f"SELECT {_READING}, {found} FROM clock"  # noqa: S608 - as above
+
+
+__all__ = ["ASK", "FRESH", "SET", "SURELY", "UNWATCHED", "ServerClock", "asking_also"]

@@ -218,6 +218,7 @@ class ForetoldBooks(PostgresBooks):
 
     def sent(self, answers: list[Answer]) -> None:
         """What was written was sent, and these are the answers."""
+        self.changed = True
         self._answers = answers
         self.log_row = answers[self._last_put]
 
@@ -227,3 +228,19 @@ class ForetoldBooks(PostgresBooks):
         for _, _, operation_id in found:
             del self.written[operation_id]
         return [member for member, _, _ in found]
+
+
+class OwnBooks(ForetoldBooks):
+    """Of one member that is alone in its transaction: it may build on its own insertion.
+
+    Where that does nothing the fence of what follows fails, and so the whole transaction.
+    """
+
+    def look_ups(self) -> list[LookUp]:
+        """Return what was looked for since this was asked last."""
+        found, self._assumed = self._assumed, []
+        return found
+
+    def _now_stands(self, operation_id: str, call: Call | None, key: str) -> None:
+        super()._now_stands(operation_id, call, key)
+        self._calls[operation_id] = call

@@ -72,6 +72,11 @@ class Answer:
         return iter(self.fetchall())
 
     @property
+    def failed(self) -> bool:
+        """Whether this is what failed, as far as is known without waiting."""
+        return self.result is not None and self.result.status == ExecStatus.FATAL_ERROR
+
+    @property
     def rowcount(self) -> int:
         """How many rows were changed. Raises ``psycopg.Error``."""
         self._found()
@@ -155,7 +160,8 @@ class Line:
     @contextmanager
     def plain(self) -> Iterator[None]:
         """Within this, the connection is out of pipeline mode."""
-        self.settle()
+        if self._awaited:
+            self.settle()
         self._server.exit_pipeline_mode()
         try:
             yield
@@ -189,27 +195,32 @@ class Line:
 
         Not by a mere flush: only after a sync does the server count the time that we leave it idle.
         """
-        self._receive_until(self._synced())
+        self.reach(self.sync())
         self._unproven.clear()
 
     def push(self) -> None:
         """See that everything that was sent is done, without waiting: whoever waits next hears of trouble."""
-        self._pushed = self._synced()
-        self._server.flush()
+        self._pushed = self.sync()
+
+    @property
+    def pushing(self) -> bool:
+        """Whether something was pushed that nobody has waited for yet."""
+        return self._pushed is not None and not self._pushed.done
 
     def pushed(self) -> None:
         """Wait for what was pushed: most often it is done long since. Raises the first ``psycopg.Error`` of it."""
-        if self._pushed is not None and not self._pushed.done:
-            self._receive_until(self._pushed)
+        if self._pushed is not None:
+            self.reach(self._pushed)
 
-    def _synced(self) -> Answer:
+    def sync(self) -> Answer:
+        """Let what was sent go out; what is sent without ``BEGIN`` is one transaction up to here."""
         self._server.pipeline_sync()
         synced = _Synced(self)
         self._awaited.append(synced)
         return synced
 
-    def _receive_until(self, last: Answer) -> None:
-        """Send and receive until ``last`` is there."""
+    def reach(self, last: Answer) -> None:
+        """Send and receive until ``last`` is there. Raises the first ``psycopg.Error`` of it."""
         server, awaited = self._server, self._awaited
         unsent = server.flush()
         while not last.done:
@@ -217,25 +228,24 @@ class Line:
                 unsent = self._exchange(unsent)
                 continue
             result = server.get_result()
-            if result is None:
-                self._end_of_one()
-            elif not awaited:
-                raise psycopg.OperationalError("the server answers what it was not asked")
-            else:
-                awaited[0].result = result
-                if result.status == _SYNC:
-                    awaited.popleft().done = True
-
-    def _end_of_one(self) -> None:
-        """The answer to the statement whose turn it is has come in whole."""
-        answer = self._awaited[0]
-        if answer.result is not None:
-            if type(answer) is not _Synced:  # one that failed to commit is followed by its own end
+            if result is None or not awaited:
+                self._mind_silence(result)
+                continue
+            answer, status = awaited[0], result.status
+            answer.result = result
+            if status != _SYNC:
+                server.get_result()  # nothing: it has ended
+            if status == _SYNC or type(answer) is not _Synced:  # one that failed to commit is followed by its own end
                 answer.done = True
-                self._awaited.popleft()
-            if answer.result.status in _FAILED:
-                raise error_from_result(answer.result)
-        elif self._server.status != _OK:
+                awaited.popleft()
+            if status in _FAILED:
+                raise error_from_result(result)
+
+    def _mind_silence(self, result: PGresult | None) -> None:
+        """Nothing has come, or what nobody waits for."""
+        if result is not None:
+            raise psycopg.OperationalError("the server answers what it was not asked")
+        if self._server.status != _OK:
             raise psycopg.OperationalError("the connection is lost")
 
     def _exchange(self, unsent: int) -> int:
@@ -270,10 +280,10 @@ class Line:
 
     def _drain(self) -> None:
         """Let whatever failed, and all behind it, come in."""
-        synced = self._synced()
+        synced = self.sync()
         while not synced.done:
             with suppress(psycopg.Error):
-                self._receive_until(synced)
+                self.reach(synced)
             if self.connection.closed:
                 return
 

@@ -183,9 +183,9 @@ class RedisJournal(GroupJournal):
         """Return the log of one call, oldest first."""
         return lists.log(self._look, operation_id)
 
-    def runs(self, limit: int = 100) -> Sequence[RunRecord]:
-        """List runs, newest first."""
-        return lists.runs(self._look, limit)
+    def runs(self, limit: int = 100, *, named: str | None = None) -> Sequence[RunRecord]:
+        """List runs, newest first; ``named``: those with this id, of whatever tenant."""
+        return lists.runs(self._look, limit) if named is None else lists.runs_named(self._look, named, limit)
 
     def run(self, tenant: str, run_id: str) -> RunRecord | None:
         """Return the record of a run."""

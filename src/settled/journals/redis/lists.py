@@ -113,7 +113,7 @@ def _place_of(look: Look, operation_id: str | None) -> bytes | None:
 
 
 def _pages(look: Look, starts: list[bytes], before: bytes) -> Iterator[list[bytes]]:
-    """Yield operation ids by pages, the newest first over all prefixes, made before the place ``before``."""
+    """Yield what members lead to by pages, the newest first over all prefixes, made before the place ``before``."""
     while True:
         asked = [
             (b"ZREVRANGEBYLEX", INDEX, b"(" + start + before, b"[" + start, b"LIMIT", b"0", b"%d" % _PAGE)
@@ -170,10 +170,21 @@ def undoing(look: Look, limit: int) -> list[RunRecord]:
     return _runs(look, (b"ZRANGEBYLEX", INDEX, b"[" + start, b"(" + start + b"\xff", *most))
 
 
+def runs_named(look: Look, run_id: str, limit: int) -> list[RunRecord]:
+    """List the runs with this id, of whatever tenant, newest first: no index leads to them, so all names are read."""
+    end = name("", run_id)  # a run's name is made of its tenant and of this
+    pages = _pages(look, [prefix("runs")], b"~")
+    found = _records(look, [row for page in pages for row in page if row.endswith(end)])
+    return [run for run in found if run.run_id == run_id][:limit]
+
+
 def _runs(look: Look, listing: tuple[Any, ...]) -> list[RunRecord]:
     (members,) = look([listing])
-    values = look([(b"HGET", ROWS, member[PREFIX + PLACE :]) for member in members])
-    return [run_of(value[VERSION:]) for value in values if value]
+    return _records(look, [member[PREFIX + PLACE :] for member in members])
+
+
+def _records(look: Look, names: Sequence[bytes]) -> list[RunRecord]:
+    return [run_of(value[VERSION:]) for value in look([(b"HGET", ROWS, each) for each in names]) if value]
 
 
 def run(look: Look, tenant: str, run_id: str) -> RunRecord | None:
