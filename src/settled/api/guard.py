@@ -148,7 +148,7 @@ class Guard(Declaring, Operating):
 
     def make(self, bound: BoundCall[T]) -> Result[T]:
         """Make a bound call from plain code."""
-        if bound.tool.is_async:
+        if bound.tool.needs_loop:
             if in_loop():
                 raise DeclarationError(f"{bound.tool.name} is async: await {bound.tool.name}.acall(…)")
             return self.floor.home.run(self.amake(bound))
@@ -165,7 +165,7 @@ class Guard(Declaring, Operating):
 
     def value_of(self, bound: BoundCall[T]) -> T:
         """Make a bound call from plain code; return its value or raise."""
-        if bound.tool.is_async or bound.tool.follows:
+        if bound.tool.needs_loop or bound.tool.follows:
             return self.make(bound).unwrap()
         run = current_run.get()
         if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
