@@ -276,7 +276,8 @@ class Line:
         for statement in self._unproven:
             self._names.pop(statement, None)
         try:
-            self._drain()
+            if self._awaited:
+                self._drain()
             if self._server.transaction_status != TransactionStatus.IDLE:
                 self.send("ROLLBACK")
                 self.settle()
