@@ -360,15 +360,15 @@ def test_who_lives_is_not_followed(place, inbox):
         assert len(inbox.events) == 1
 
 
+def app_in(folder, place, inbox):
+    """Write an app whose alerts go to the inbox; return the environment in which it is imported."""
+    (folder / "app.py").write_text(APP)
+    told = {"PLACE": place, "HOOK": inbox.url, "SECRET": SECRET}
+    return {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{folder}", **told}
+
+
 def test_one_round_of_a_worker_delivers_too(tmp_path, place, inbox):
-    (tmp_path / "app.py").write_text(APP)
-    around = {
-        **os.environ,
-        "PYTHONPATH": f"{ROOT / 'src'}:{tmp_path}",
-        "PLACE": place,
-        "HOOK": inbox.url,
-        "SECRET": SECRET,
-    }
+    around = app_in(tmp_path, place, inbox)
     with settled.Guard(place) as guard:
         pay, _ = declare(guard)
         pay.call(to="a")
@@ -379,14 +379,7 @@ def test_one_round_of_a_worker_delivers_too(tmp_path, place, inbox):
 
 
 def test_the_worker_delivers_what_a_killed_process_has_left(tmp_path, place, inbox):
-    (tmp_path / "app.py").write_text(APP)
-    around = {
-        **os.environ,
-        "PYTHONPATH": f"{ROOT / 'src'}:{tmp_path}",
-        "PLACE": place,
-        "HOOK": inbox.url,
-        "SECRET": SECRET,
-    }
+    around = app_in(tmp_path, place, inbox)
     code = (
         "import app, os, signal; app.guard.postman.poke = lambda: None; app.pay.call(to='a'); os.kill(os.getpid(), 9)"
     )
@@ -403,14 +396,7 @@ def test_the_worker_delivers_what_a_killed_process_has_left(tmp_path, place, inb
 
 
 def test_a_script_that_ends_at_once_has_told(tmp_path, place, inbox):
-    (tmp_path / "app.py").write_text(APP)
-    around = {
-        **os.environ,
-        "PYTHONPATH": f"{ROOT / 'src'}:{tmp_path}",
-        "PLACE": place,
-        "HOOK": inbox.url,
-        "SECRET": SECRET,
-    }
+    around = app_in(tmp_path, place, inbox)
     code = "import app; app.pay.call(to='a'); app.guard.close()"
     subprocess.run([sys.executable, "-c", code], env=around, cwd=tmp_path, timeout=60, check=True)
     assert inbox.kinds() == [("opened", "unknown")]

@@ -14,16 +14,18 @@ from settled.api.alerting import Postman
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
+from settled.api.current_run import current_run
 from settled.api.declaring import Declaring
 from settled.api.entering import Saga
-from settled.api.joining import Joined, grant_of, token_keys
+from settled.api.granting import grant_of, token_keys
+from settled.api.joining import Joined
 from settled.api.opening import opened
 from settled.api.operating import Operating
 from settled.api.pausing import Pauses
 from settled.api.receiving import sorted_out
 from settled.api.recent import Recent
 from settled.api.result import Result
-from settled.api.run import Run, current_run
+from settled.api.run import Run
 from settled.api.runs_here import RunsHere
 from settled.api.schema import numbers
 from settled.api.tool import Tool, by_model
@@ -34,7 +36,7 @@ from settled.core.invalid import InvalidStreak
 from settled.core.strict_json import InvalidJson, parse_object
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
-from settled.drivers.loops import apart
+from settled.drivers.loops import aside
 from settled.drivers.pooling import PoolSharing
 from settled.drivers.sharing import Sharing
 from settled.drivers.waiting import in_loop
@@ -387,7 +389,7 @@ class Guard(Declaring, Operating):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await apart("settled-aside", self.close)
+        await aside(self.close)
 
 
 _guards: weakref.WeakSet[Guard] = weakref.WeakSet()

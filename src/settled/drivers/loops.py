@@ -46,6 +46,11 @@ async def apart(name: str, function: Callable[..., T], *args: object) -> T:
     return await future
 
 
+async def aside(function: Callable[..., T], *args: object) -> T:
+    """Call a function that blocks, from async code, in a thread of its own."""
+    return await apart("settled-aside", function, *args)
+
+
 async def awaited(run: Callable[[], Any]) -> Any:
     """Call a function and await what it returns: a coroutine, which a task needs."""
     return await run()

@@ -18,7 +18,6 @@ from settled.journals.books import (
     UNSETTLED,
     UNSETTLED_ALIKE,
     TableBooks,
-    adrift,
     log_values,
     read_call,
 )
@@ -56,6 +55,7 @@ class PostgresBooks(TableBooks):
     up more meanwhile, its writes are sent in a savepoint first.
     """
 
+    LOCKING = " FOR UPDATE SKIP LOCKED"
     changed = False
     """Whether a member that is kept has written."""
     log_row: Answer | None = None
@@ -196,9 +196,10 @@ class PostgresBooks(TableBooks):
         self._calls.update(dict.fromkeys(ids))
         self._keys.update(dict.fromkeys(keys))
         for row in cursor.fetchall():
-            self._know(read_call(row))
+            self.know(read_call(row))
 
-    def _know(self, call: Call) -> Call:
+    def know(self, call: Call) -> Call:
+        """Take note of a call that was read, and return it. Raises ``Conflict`` if it was another before."""
         known = self._calls.get(call.operation_id)
         if known is not None and (known.log_no, known.lease) != (call.log_no, call.lease):
             raise Conflict  # another process has changed it since it was read
@@ -209,7 +210,7 @@ class PostgresBooks(TableBooks):
     def calls(self, statement: str, *values: Any) -> list[Call]:
         """Return the calls that a statement finds."""
         self._fetch()
-        return [self._know(read_call(row)) for row in self.look(statement, *values).fetchall()]
+        return [self.know(read_call(row)) for row in self.look(statement, *values).fetchall()]
 
     def by_id(self, operation_id: str) -> Call | None:
         """Return the call with this operation id."""
@@ -290,9 +291,8 @@ class PostgresBooks(TableBooks):
 
     def adrift(self, state: State, tenant: str, tools: Sequence[str] | None, now: Moment, limit: int) -> Sequence[Call]:
         """Return the oldest calls in a state whose lease is over, but for those that another transaction is at."""
-        if tools is not None and not tools:
-            return ()
-        return self.calls(*adrift(state, tenant, tools, now, limit, locking=" FOR UPDATE SKIP LOCKED"))
+        self._fetch()
+        return super().adrift(state, tenant, tools, now, limit)
 
     # --- what is looked through, under a lock of its scope ---
 
