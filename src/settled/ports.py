@@ -35,6 +35,8 @@ class CallQuery:
     limit: int = 100
     after: str | None = None
     """Operation id of the last row of the page before."""
+    readable: bool = False
+    """Leave out records that cannot be read, and tell of them in the log; else they are an error."""
 
 
 @dataclass(frozen=True, slots=True)

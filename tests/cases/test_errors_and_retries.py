@@ -6,12 +6,16 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
 import settled
+from settled.cli.app import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 QUICK = settled.Backoff(base=0.001, throttled_base=0.001)
 
@@ -169,6 +173,22 @@ def test_case_035_no_hint_is_slept_that_does_not_fit(guard: settled.Guard, hint:
     result = act.options(within=2.0).call()
     assert time.monotonic() - began < 2.5
     assert result.status in ("not_done", "succeeded")
+
+
+@pytest.mark.parametrize("hint", [86_400.0, 1e10, 1e13, 1e300])
+def test_case_035_without_a_deadline_nothing_is_slept_for_hours_and_the_lists_still_show_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hint: float
+) -> None:
+    address = f"sqlite:///{tmp_path}/journal.db"
+    with settled.Guard(address) as guard:
+        act, made = scripted(guard, [settled.NotExecuted("later", retryable=True, retry_after=hint)])
+        result = act.call()
+    assert (result.status, len(made)) == ("not_done", 1)
+    assert result.retry_after is not None
+    assert result.retry_after >= hint - 1
+    for words in (["list"], ["list", "--json"], ["show", result.operation_id or ""]):
+        assert main(["calls", *words, "--journal", address]) == 0
+    assert "parked" in capsys.readouterr().out
 
 
 def test_case_035_a_hint_that_fits_is_waited_in_full(guard: settled.Guard) -> None:

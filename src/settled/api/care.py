@@ -128,7 +128,7 @@ def _unknown(guard: Guard, limit: int) -> Sequence[Call]:
 
 def _oldest(guard: Guard, query: CallQuery, limit: int) -> Sequence[Call]:
     """Return the oldest calls first: with more than ``limit`` of them each gets its turn."""
-    return list(pages(guard.journal, query))[: -limit - 1 : -1]
+    return list(pages(guard.journal, replace(query, readable=True)))[: -limit - 1 : -1]
 
 
 def _counted(calls: Sequence[Call], progress: Progress | None) -> Iterator[Call]:

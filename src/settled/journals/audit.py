@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from itertools import groupby, islice
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from settled.core.call import Call, LogRow, chain
 from settled.core.expiry import due
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Head = tuple[str, int, str]
 """A log row for a seal: whose it is, its number, and its head."""
+MOST_IN_SEAL: Final = 20_000
+"""Rows in one seal, so that none keeps others waiting long."""
 
 
 def matches(call: Call, query: CallQuery, now: Moment) -> bool:
@@ -94,7 +96,10 @@ def off_its_log(call: Call, log: Sequence[LogRow]) -> str | None:
             f"{call.operation_id}: the call stands at {call.state}, epoch {call.epoch}, row {call.log_no}, "
             f"but its log ends at {last.state}, epoch {last.epoch}, row {last.no}"
         )
-    brought = next((row.digest for row in reversed(log) if row.digest), "")
+    first = log[0].digest if log[0].no == 1 else ""  # releases before this one noted none
+    if call.arguments and first and sha256(call.arguments).hexdigest() != first:
+        return f"{call.operation_id}: the arguments are not those whose digest its log holds"
+    brought = next((row.digest for row in reversed(log) if row.digest and row.no > 1), "")
     if call.result and sha256(call.result).hexdigest() != brought:
         return f"{call.operation_id}: the result is not the one whose digest its log holds"
     return None

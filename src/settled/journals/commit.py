@@ -88,7 +88,9 @@ class GroupCommit:
         """Have it committed, leading if nobody does; return its reply."""
         member = Member(transition)
         try:
-            if self._enter(member) or self._wait(member):
+            if self._enter(member):
+                self._lead(member, [member])
+            elif self._wait(member):
                 self._lead(member)
         except BaseException:  # a signal may come at any point: a lead that was taken is never left behind
             if member.leads:
@@ -109,7 +111,7 @@ class GroupCommit:
 
     def _enter(self, member: Member) -> bool:
         """Queue up; return whether the lead falls to the caller."""
-        if self._leader == threading.get_ident():
+        if self._leader is not None and self._leader == threading.get_ident():
             raise JournalError(
                 "a tool at work in the journal's transaction asks for another one, which would wait for itself: make "
                 "guarded calls, enter runs and give leave before it or after it"
@@ -117,10 +119,12 @@ class GroupCommit:
         with self._mutex:
             if self._closed:
                 raise self._closed_error()
-            self._queue.append(member)
-            if not self._led:
+            if not self._led:  # then nobody waits
                 self._led = member.leads = True
+                if member.future is not None:
+                    self._queue.append(member)  # for the thread that serves it
                 return True
+            self._queue.append(member)
             if member.future is None:
                 member.wake = threading.Lock()
                 member.wake.acquire()
@@ -165,21 +169,26 @@ class GroupCommit:
 
     # --- the leader ---
 
-    def _lead(self, own: Member) -> None:
+    def _lead(self, own: Member, batch: Sequence[Member] = ()) -> None:
+        """Serve all who wait until ``own`` is done; at first ``batch``, where it is given."""
         try:
             while not own.done:
-                self._serve()
+                self._serve(batch or self._waiting())
+                batch = ()
         finally:
             self._hand_on(own)
 
-    def _serve(self) -> None:
+    def _waiting(self) -> Sequence[Member]:
+        """Take from the queue those who are served next."""
         with self._mutex:
             queue = self._queue
             if len(queue) > MOST_TOGETHER:
-                batch = [queue.popleft() for _ in range(MOST_TOGETHER)]
-            else:
-                batch = list(queue)
-                queue.clear()
+                return [queue.popleft() for _ in range(MOST_TOGETHER)]
+            batch = list(queue)
+            queue.clear()
+            return batch
+
+    def _serve(self, batch: Sequence[Member]) -> None:
         self._leader = threading.get_ident()
         try:
             self._run(batch)
@@ -226,7 +235,7 @@ class GroupCommit:
             if self._closed and not self._queue:
                 return
             try:
-                self._serve()
+                self._serve(self._waiting())
             except Exception:  # noqa: BLE001,S110 - every member was told; the thread serves the next ones
                 pass
             finally:
@@ -283,7 +292,7 @@ class GroupCommit:
             return False
         while self._queue:
             with suppress(Exception):  # every member was told
-                self._serve()
+                self._serve(self._waiting())
         thread, self._thread = self._thread, None
         self._calls.release()
         if thread is not None and thread is not threading.current_thread():

@@ -83,6 +83,8 @@ class Shape:
 
     def dump(self, values: Sequence[Any]) -> list[bytes | None]:
         """Return the bytes of values of these kinds."""
+        if not values:
+            return []
         careful = awkward("".join(compress(values, self._are_texts)))
         return list(map(call, self._carefully if careful else self._plainly, values))
 

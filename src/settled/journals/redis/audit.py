@@ -151,7 +151,7 @@ def _all_calls(look: Look) -> Iterator[Call]:
         (answer,) = look([(b"HSCAN", CALLS, cursor, b"COUNT", b"%d" % _PAGE)])
         cursor, found = answer
         for i in range(0, len(found), 2):
-            yield stored(found[i + 1]).call
+            yield stored(found[i], found[i + 1]).call
         if cursor == b"0":
             return
 

@@ -141,8 +141,8 @@ class RedisJournal(GroupJournal):
         try:
             with self._line(patient=False) as line:
                 before = clock.mono()
-                answer = self._checked(line.run("work", *self._transactions.request(_NOTHING)))
-                return self._transactions.hear(answer[2], before)
+                answer = line.run(*self._transactions.request(_NOTHING)).split(b"\n", 2)
+                return self._transactions.hear(pieces(self._transactions.checked(answer)[2])[0], before)
         except JournalError:
             if clock.last is None:
                 raise
@@ -154,15 +154,6 @@ class RedisJournal(GroupJournal):
         with self._connections.reader(patient=patient) as line:
             yield line
 
-    def _checked(self, answer: Any) -> Sequence[Any]:
-        found: Sequence[Any] = pieces(answer) if isinstance(answer, bytes) else answer
-        identity = self._connections.identity
-        error = identity.error_for(found)
-        if error is not None:
-            raise error
-        identity.saw(int(found[1]))
-        return found
-
     def _look(self, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Ask the server several things at one moment. Raises ``JournalError``."""
         if not asked:
@@ -173,7 +164,8 @@ class RedisJournal(GroupJournal):
     def _look_on(self, line: Line, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
         identity = self._connections.identity
         about = [identity.journal_id, identity.seen, [len(each) for each in asked]]
-        return list(self._checked(line.run("look", about, [word for each in asked for word in each]))[2])
+        answer = line.run("look", about, [word for each in asked for word in each])
+        return list(self._transactions.checked(answer if isinstance(answer, list) else answer.split(b"\n", 2))[2])
 
     def get(self, operation_id: str) -> Call | None:
         """Return one call."""
