@@ -208,6 +208,27 @@ def test_case_043_truncated_arguments_are_never_executed(guard: settled.Guard) -
     assert made == []
 
 
+@pytest.mark.parametrize("nothing", ["", " \n", b""])
+def test_an_empty_text_is_no_arguments_of_a_tool_that_takes_none(guard: settled.Guard, nothing: Any) -> None:
+    """Models send it for such tools, however often they are told not to; elsewhere it may be what is left of more."""
+    made: list[str] = []
+
+    @guard.tool(effect="write")
+    def lock() -> str:
+        made.append("lock")
+        return "locked"
+
+    @guard.tool(effect="write")
+    def wipe(folder: str = "/") -> str:
+        made.append(folder)
+        return "wiped"
+
+    assert guard.dispatch("lock", nothing).value == "locked"
+    assert guard.dispatch("wipe", nothing).status == "invalid"
+    assert guard.dispatch("lock", "null").status == "invalid"
+    assert made == ["lock"]
+
+
 def test_case_041_an_unknown_tool_is_never_taken_for_a_near_one(guard: settled.Guard) -> None:
     act, made = scripted(guard, ["x"])
     assert guard.dispatch(act.name.upper(), "{}").reason == "unknown_tool"

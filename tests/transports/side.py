@@ -332,7 +332,8 @@ def closed_port():
 class Leaving:
     """Does one effect, ends as asked, and is gone: the next connection is refused. A context manager.
 
-    ``ends``: ``reset``, ``502``, ``307`` or ``303`` to a closed port, or a ``broken frame`` of HTTP/2. A GET before is answered.
+    ``ends``: ``reset``, ``502``, ``307`` or ``303`` to a closed port, or a ``broken frame`` of HTTP/2. A GET before is
+    answered.
     """
 
     def __init__(self, ends):
