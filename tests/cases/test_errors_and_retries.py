@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -81,6 +83,43 @@ def test_case_024_a_definite_refusal_is_replayed(guard: settled.Guard) -> None:
     first, again = act.call(n=1), act.call(n=1)
     assert (first.status, again.status, again.replayed) == ("failed", "failed", True)
     assert len(made) == 1
+
+
+TURNED_AWAY = {
+    "401": refusal(401),
+    "expired token": refusal(400, {"__type": "ExpiredTokenException"}),
+    "certificate": httpx.ConnectError("certificate verify failed"),
+    "name": socket.gaierror(-2, "Name or service not known"),
+}
+TURNED_AWAY["certificate"].__cause__ = ssl.SSLCertVerificationError(1, "certificate verify failed")
+
+
+@pytest.mark.parametrize("error", TURNED_AWAY.values(), ids=TURNED_AWAY)
+def test_case_024_who_asks_was_turned_away_not_the_call(guard: settled.Guard, error: Exception) -> None:
+    """It is not repeated meanwhile, and not pinned: once the token was renewed the same key, the same run goes on."""
+    broken = True
+    made: list[str] = []
+
+    def bill(order: str) -> str:
+        made.append(order)
+        if broken:
+            raise error
+        return "billed"
+
+    keyed = guard.tool(effect="write", breaker=None, retry=QUICK, key="bill:{order}", name="keyed")(bill)
+    plain = guard.tool(effect="write", breaker=None, retry=QUICK, name="plain")(bill)
+
+    def task() -> list[settled.Result[str]]:
+        with guard.run("nightly"):
+            return [keyed.call("k"), plain.call("p")]
+
+    first = task()
+    assert [(r.status, r.next, r.retryable) for r in first] == [("not_done", "ask_human", False)] * 2
+    assert "before a person has put right" in first[0].message
+    assert made in (["k", "p"], ["k", "k", "p", "p"]), "a name is looked up once more"
+    broken = False
+    assert [r.value for r in task()] == ["billed"] * 2
+    assert made[-2:] == ["k", "p"]
 
 
 def test_case_027_a_result_that_fails_validation_is_still_done(guard: settled.Guard) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from settled.core.faults import look
 from settled.core.faults.carried import by_answer
 from settled.core.faults.grpc import of_code, of_grpc
-from settled.core.faults.rules import Situation, ambiguous, refused, rules, weakened
+from settled.core.faults.rules import Situation, ambiguous, rules, unready, weakened
 from settled.core.values import replace
 
 if TYPE_CHECKING:
@@ -58,6 +58,6 @@ RULES = {
         wraps={"RetryError": ambiguous("retries_exhausted"), "GoogleAPIError": ambiguous("google_error")},
         default=ambiguous("google_error"),
     ),
-    **rules("google", final={"DefaultCredentialsError": refused("no_credentials")}),
+    **rules("google", final={"DefaultCredentialsError": unready("no_credentials")}),
     **rules("googleapiclient", final={"HttpError": of_http}, default=ambiguous("google_error")),
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core.faults import chain, look
-from settled.core.faults.rules import Situation, ambiguous, is_a, refused, retryable, rules
+from settled.core.faults.rules import Situation, ambiguous, is_a, retryable, rules, unready
 
 if TYPE_CHECKING:
     from settled.core.model import Fault
@@ -28,7 +28,7 @@ _BEFORE_THE_REQUEST = (
 def of_tls(error: BaseException, _: Situation | None = None) -> Fault:
     """Read an SSL error of any library by the ssl module's own error inside it."""
     if rejected_certificate(error):
-        return refused("tls_certificate")
+        return unready("tls_certificate")
     shaking = [inner for inner in chain.inside(error) if is_a(inner, "ssl", "SSLError")]
     reasons = [look.text(look.attr(inner, "reason")) for inner in shaking if look.came_through([inner], _HANDSHAKE)]
     if any(sign in reason for reason in reasons for sign in _BEFORE_THE_REQUEST):
@@ -44,7 +44,7 @@ def rejected_certificate(error: BaseException) -> bool:
 RULES = rules(
     "ssl",
     final={
-        "SSLCertVerificationError": refused("tls_certificate"),
+        "SSLCertVerificationError": unready("tls_certificate"),
         "SSLError": of_tls,
     },
 )
