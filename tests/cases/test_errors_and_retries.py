@@ -290,6 +290,26 @@ async def test_case_048_cancelled_calls_do_not_trip_the_breaker(guard: settled.G
     assert guard.breakers.of(look)[0].state(guard.floor.now()) == "closed"
 
 
+@pytest.mark.parametrize("stands_in_the_way", ["breaker_open", "deadline", "paused"])
+@pytest.mark.parametrize("effect", ["idempotent", "deduplicated"])
+def test_what_bars_another_attempt_hides_no_doubt(guard: settled.Guard, effect: Any, stands_in_the_way: str) -> None:
+    """A call that may have happened is unknown to who asks for it, not "nothing was tried": also to who asks later."""
+    trip = settled.BreakerPolicy.static(failures=1, cooldown=60)
+    more = {"remote_retention": 3600} if effect == "deduplicated" else {}
+    act, made = scripted(
+        guard, [httpx.ReadTimeout("lost")], effect=effect, key="k:{n}", attempts=1, breaker=trip, **more
+    )
+    first = act.call(n=1)
+    if stands_in_the_way != "breaker_open":
+        guard.breakers.of(act)[0].reset()
+    if stands_in_the_way == "paused":
+        guard.pause("act", by="ann", reason="ill")
+    again = act.options(within=0.0 if stands_in_the_way == "deadline" else None).call(n=1)
+    assert (first.status, again.status, again.operation_id) == ("unknown", "unknown", first.operation_id)
+    assert "may have happened" in again.message
+    assert made.count(1) == 1
+
+
 def test_case_049_bad_requests_are_neutral(guard: settled.Guard) -> None:
     act, _ = scripted(guard, [refusal(400)], breaker=settled.BreakerPolicy.static(failures=3))
     for n in range(10):
