@@ -15,8 +15,9 @@ from typing import Any
 from settled.core.faults import jsonrpc, look
 from settled.core.faults.rules import Situation, ambiguous, invalid, rules
 from settled.core.model import Fault
+from settled.core.values import replace
 
-_CODE_IN_TEXT = re.compile(r"(?:Error executing tool \S{1,200}: )?MCP error (-\d{1,6})(?::|\b)", re.ASCII)
+_CODE_IN_TEXT = re.compile(r"(?:Error executing tool \S{1,200}: )?MCP error (-\d{1,6})(?::|$)", re.ASCII)
 _NOT_RUN = (-32602, -32601)
 _WRONG_ARGUMENTS = re.compile(r"Error executing tool (\S{1,200}): \d+ validation errors? for (\S+)Arguments\b")
 
@@ -43,7 +44,7 @@ def classify_mcp(result: Mapping[str, Any], *, tool: str | None = None) -> Fault
 def of_exception(error: BaseException, _: Situation) -> Fault | None:
     """Read the SDK's exception by its code."""
     code = look.number(look.attr(error, "error", "code")) or look.number(look.attr(error, "code"))
-    return None if code is None else jsonrpc.of_code(code)
+    return None if code is None else replace(jsonrpc.of_code(code, look.text(error)), message="")
 
 
 def of_tool_error(error: BaseException, _: Situation) -> Fault | None:
