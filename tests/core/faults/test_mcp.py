@@ -123,6 +123,12 @@ def test_the_arguments_must_be_those_of_the_tool_that_failed():
     assert kind_of(other, tool="pay") is FaultClass.UNKNOWN
 
 
+def test_the_typescript_sdks_sentence_without_its_code():
+    wrong = failed(text("Input validation error: Invalid arguments for tool pay: amount is required"))
+    assert kind_of(wrong, tool="pay") is FaultClass.INVALID
+    assert kind_of(wrong, tool="book") is kind_of(wrong) is FaultClass.UNKNOWN
+
+
 def test_the_python_sdks_spelling():
     assert told({"content": [text("no")], "is_error": True}) == ("mcp_is_error", "no", False)
     assert classify_mcp({"content": [text("no")], "is_error": False}) is None

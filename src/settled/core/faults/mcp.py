@@ -2,7 +2,7 @@
 
 ``isError`` does not tell run from not run: the SDK sends it for wrong arguments, for an unknown tool and for a tool
 that crashed after its effect. What proves that nothing ran is -32602, as an error or as the text that the SDKs put
-it in, and the Python SDK's own two sentences, word for word, about the very tool that was called. ``isError: false``
+it in, and sentences of the SDKs' own, word for word, about the very tool that was called. ``isError: false``
 is a success, whatever the text says.
 """
 
@@ -58,6 +58,8 @@ def _of_text(text: str, tool: str | None) -> Fault:
         return jsonrpc.of_code(int(found[1]), text)
     wrong = _WRONG_ARGUMENTS.match(text)
     if wrong and wrong[1] == wrong[2] and tool in {None, wrong[1]}:
+        return _saying(invalid("mcp_invalid_params"), text)
+    if tool is not None and text.startswith(f"Input validation error: Invalid arguments for tool {tool}: "):
         return _saying(invalid("mcp_invalid_params"), text)
     if tool is not None and text.strip() == f"Unknown tool: {tool}":
         return _saying(invalid("mcp_unknown_tool"), text)
