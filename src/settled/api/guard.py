@@ -27,13 +27,12 @@ from settled.api.recent import Recent
 from settled.api.result import Result
 from settled.api.run import Run
 from settled.api.runs_here import RunsHere
-from settled.api.schema import numbers
 from settled.api.tool import Tool, by_model
 from settled.api.vault import Vault
 from settled.core.breaker import Breaker
 from settled.core.budget import Pool, Pools, RetryBudget, RunBudget, TokenWindow
 from settled.core.invalid import InvalidStreak
-from settled.core.strict_json import InvalidJson, parse_object
+from settled.core.strict_json import InvalidJson
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
 from settled.drivers.loops import aside
@@ -217,7 +216,7 @@ class Guard(Declaring, Operating):
             return making.unknown_tool(self, str(name))
         step = None if step is None else str(step)
         try:
-            given = dict(arguments) if isinstance(arguments, Mapping) else numbers(parse_object(arguments))
+            given = dict(arguments) if isinstance(arguments, Mapping) else tool.schema.read(arguments)
         except InvalidJson as error:
             return making.invalid(self, by_model(tool, {}, step), {"arguments": str(error)})
         except (TypeError, AttributeError):
