@@ -372,6 +372,44 @@ async def test_case_051_a_tool_that_raises_cancelled_is_unknown_and_the_process_
     assert (await leaky.acall()).status == "unknown"
 
 
+@pytest.mark.parametrize("timeout", [None, 5.0])
+def test_case_051_so_it_is_in_plain_code(guard: settled.Guard, timeout: float | None) -> None:
+    @guard.tool(effect="write", timeout=timeout)
+    def leaky() -> str:
+        raise asyncio.CancelledError
+
+    result = guard.dispatch("leaky", {})
+    assert (result.status, result.reason) == ("unknown", "cancelled")
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, StopIteration])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_case_051_a_probe_that_raises_it_has_told_nothing_and_holds_up_no_other(
+    guard: settled.Guard, error: type[BaseException], is_async: bool
+) -> None:
+    poison = True
+
+    def seen(call: settled.Call) -> settled.Happened:
+        if call.arguments["n"] == 1 and poison:
+            raise error
+        return settled.Happened("found")
+
+    async def looked(call: settled.Call) -> settled.Happened:
+        return seen(call)
+
+    @guard.tool(effect="write", probe=looked if is_async else seen, max_request_lifetime=0.0, breaker=None)
+    def send(n: int) -> str:
+        raise TimeoutError
+
+    assert (await send.acall(1)).status == "unknown"
+    assert await asyncio.to_thread(lambda: send.call(1).status) == "unknown"
+    assert (await send.acall(2)).status == "succeeded"
+    assert (await guard.areconcile()).left == 1
+    assert (await asyncio.to_thread(guard.reconcile)).probes_failed == 1
+    poison = False
+    assert (await guard.areconcile()).happened == 1
+
+
 async def test_case_051_a_real_cancellation_is_re_raised_and_the_answer_recorded(guard: settled.Guard) -> None:
     effects: list[str] = []
 

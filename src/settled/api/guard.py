@@ -363,7 +363,7 @@ class Guard(Declaring, Operating):
             or self.floor.tell("alert", None, kind=alert.kind, operation_id=alert.operation_id, at=alert.at)
         ]
         if self.postman.receivers:
-            self._shown = set(taken)
+            self._shown = {alert.alert_id for alert in alerts}  # a sink that raises keeps nobody else from being told
             self.postman.poke()
         elif taken:
             self.journal.delivered(taken)
