@@ -254,6 +254,27 @@ class TestOnPostgres(TransactionalTools):
         assert (result.status, result.attempts, book.calls) == ("succeeded", 1, 2)
         assert rows() == ["7", "8"]
 
+    @pytest.mark.parametrize("when", ["before the last statement", "after it"])
+    def test_a_connection_that_is_lost_while_the_tool_is_at_work(self, guard, rows, postgres, when):
+        """What was written is gone with it for sure, and is written again."""
+
+        @guard.tool(effect="transactional", retry=settled.Backoff(base=0.001))
+        def book(order: str, tx: Tx) -> str:
+            tries.append(order)
+            self.put(tx, order)
+            if len(tries) == 2:
+                with postgres.connect() as connection:
+                    connection.execute("SELECT pg_terminate_backend(%s, 5000)", (tx.connection.info.backend_pid,))
+                if when != "after it":
+                    self.put(tx, order)
+            return order
+
+        tries = []
+        assert book(order="6") == "6"
+        result = book.call(order="7")
+        assert (result.status, result.attempts, len(tries)) == ("succeeded", 2, 3)
+        assert rows() == ["6", "7"]
+
     def test_who_finds_that_nothing_is_to_be_done_needs_no_connection(self, guard, rows):
         """All are held by tools at work, and a call that is on record is answered all the same."""
         go_on, at_work = threading.Event(), threading.Semaphore(0)

@@ -47,5 +47,5 @@ def test_refusals():
         with pytest.raises(redis.ResponseError) as caught:
             reader(said, 3).answer()
         assert str(caught.value) == text
-    with pytest.raises(redis.InvalidResponse, match="does not speak Redis' protocol"):
+    with pytest.raises(redis.InvalidResponse, match="Protocol error"):
         reader(b"HTTP/1.1 400 Bad Request\r\n\r\n", 100).answer()

@@ -56,28 +56,28 @@ class PostgresBooks(TableBooks):
     """
 
     LOCKING = " FOR UPDATE SKIP LOCKED"
+    changed = False
+    """Whether a member that is kept has written."""
+    log_row: Answer | None = None
+    """Will hold the number of the last log row that was written."""
+    _fetching: tuple[Answer, Sequence[str], Sequence[str]] | None = None
+    _in_savepoint = False
 
     def __init__(self, line: Line, journal_id: str, locks: set[int]) -> None:
         self.line = line
-        self.changed = False
-        """Whether a member that is kept has written."""
         self.written: dict[str, Call | None] = {}
         """How the calls stand that it has changed."""
-        self.log_row: Answer | None = None
-        """Will hold the number of the last log row that was written."""
-        self._journal_id, self._channel = journal_id, channel_of(journal_id)
+        self._journal_id = journal_id
         self._locks = locks
         self._calls: dict[str, Call | None] = {}
         """The calls as this transaction knows them to stand: what it writes is fenced by them."""
         self._keys: dict[str, str | None] = {}
         self._steps: dict[tuple[str, str], str | None] = {}
         self._notes: dict[tuple[str, str], str | None] = {}
-        self._fetching: tuple[Answer, Sequence[str], Sequence[str]] | None = None
         self._foreseen: dict[tuple[str, tuple[Any, ...]], Any] = {}
         """Look-ups that were sent ahead, and that nothing written since has changed."""
         self.statements: list[tuple[str, Sequence[Any]]] = []
         """What was written and is held back."""
-        self._in_savepoint = False
         self._take_back: list[Callable[[], object]] = []
 
     # --- members ---
@@ -244,16 +244,16 @@ class PostgresBooks(TableBooks):
         self._changes(call)
 
     def _insert(self, call: Call, row: LogRow) -> None:
-        self.write(INSERT, *fixed(call), *changing(call), *log_values(row)[1:])
+        self.statements.append((INSERT, (*fixed(call), *changing(call), *log_values(row)[1:])))
 
     def _update(self, before: Call, call: Call, row: LogRow) -> None:
         fence = (call.operation_id, before.log_no, before.lease.mono)
-        values = (*changing(call), *fence, *log_values(row)[1:])
-        if call.state is State.PROCESSING:
-            self.write(UPDATE, *values)
-        else:
+        values: tuple[Any, ...] = (*changing(call), *fence, *log_values(row)[1:])
+        statement = UPDATE
+        if call.state is not State.PROCESSING:
             told = waiting_for(self._journal_id, call.operation_id)
-            self.write(UPDATE_AND_TELL, *values, told, self._channel, told)
+            statement, values = UPDATE_AND_TELL, (*values, told, channel_of(self._journal_id), told)
+        self.statements.append((statement, values))
 
     def put_key(self, call: Call) -> None:
         """Keep the key that a call has now: the one that it had is free."""

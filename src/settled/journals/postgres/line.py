@@ -15,7 +15,7 @@ from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
 
-from settled.journals.postgres.parameters import shape_of
+from settled.journals.postgres.parameters import NO_VALUES, shape_of
 from settled.journals.postgres.statements import BEGIN, in_schema
 from settled.journals.postgres.texts import adapt
 
@@ -30,37 +30,49 @@ if TYPE_CHECKING:
 HANGS: Final = 30.0
 """Seconds without a byte after which a server counts as gone."""
 _BINARY: Final = Format.BINARY
-_OK: Final = ConnStatus.OK
-_SYNC: Final = ExecStatus.PIPELINE_SYNC
-_FAILED: Final = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
+_OK: Final = int(ConnStatus.OK)
+_ROWS: Final = int(ExecStatus.TUPLES_OK)
+_SYNC: Final = int(ExecStatus.PIPELINE_SYNC)
+_FAILED: Final = (int(ExecStatus.FATAL_ERROR), int(ExecStatus.PIPELINE_ABORTED))
 
 
 class Answer:
     """What a statement will have found; waits for it when it is asked."""
 
-    __slots__ = ("_line", "_rows", "done", "result")
+    __slots__ = ("_line", "_rows", "result")
 
     def __init__(self, line: Line) -> None:
         self._line = line
         self._rows: deque[Any] | None = None
         self.result: PGresult | None = None
-        self.done = False
+        """``None``: it has not come yet."""
 
     def _found(self) -> deque[Any]:
         if self._rows is None:
-            self._line.wait(self)
-            self._rows = deque(self._line.rows(self.result))
+            self._rows = deque(self._line.rows(self._come()))
         return self._rows
+
+    def _come(self) -> PGresult:
+        """Return the result, having waited for it. Raises ``psycopg.Error``."""
+        if self.result is None:
+            self._line.settle()
+        assert self.result is not None  # noqa: S101 - for the type checker: else it has raised
+        return self.result
 
     def fetchone(self) -> Any:
         """Return the next row, or ``None``. Raises ``psycopg.Error``."""
         found = self._found()
         return found.popleft() if found else None
 
-    def kept(self) -> Any:
-        """Return the first row, and leave it there to be asked for again. Raises ``psycopg.Error``."""
-        found = self._found()
-        return found[0] if found else None
+    @property
+    def empty(self) -> bool:
+        """Whether there is no row. Raises ``psycopg.Error``."""
+        return not self._come().ntuples
+
+    def number(self) -> int:
+        """Return the ``bigint`` at the start of the first row; 0 if there is none. Raises ``psycopg.Error``."""
+        result = self._come()
+        return int.from_bytes(result.get_value(0, 0) or b"", "big", signed=True) if result.ntuples else 0
 
     def fetchall(self) -> list[Any]:
         """Return the rows that are left. Raises ``psycopg.Error``."""
@@ -79,13 +91,12 @@ class Answer:
     @property
     def rowcount(self) -> int:
         """How many rows were changed. Raises ``psycopg.Error``."""
-        self._found()
-        return (self.result.command_tuples or 0) if self.result else 0
+        return self._come().command_tuples or 0
 
     @property
     def command(self) -> str:
-        """What was done, in the server's words."""
-        return ((self.result.command_status if self.result else None) or b"").decode()
+        """What was done, in the server's words. Raises ``psycopg.Error``."""
+        return (self._come().command_status or b"").decode()
 
 
 class _Synced(Answer):
@@ -126,15 +137,17 @@ class Line:
 
     def send(self, statement: str, values: Sequence[Any] = ()) -> Answer:
         """Send a statement without waiting. Raises ``psycopg.Error`` where there is no connection."""
-        shape = shape_of(values)
-        data = shape.dump(values)
+        shape = shape_of(values) if values else NO_VALUES
+        data = shape.dump(values) if values else None
         if self.connection.pooled:  # what was prepared would be in another session
             text = in_schema(statement, self._schema, numbered=True).encode()
             self._server.send_query_params(text, data, shape.types, shape.formats, result_format=_BINARY)
         else:
             name = self._names.get((statement, shape)) or self._prepare(statement, shape)
             self._server.send_query_prepared(name, data, shape.formats, result_format=_BINARY)
-        return self._await()
+        answer = Answer(self)
+        self._awaited.append(answer)
+        return answer
 
     def at_once(self, statements: Iterable[tuple[str, Sequence[Any]]]) -> list[Answer]:
         """Execute statements as one transaction, in one trip. Raises the first ``psycopg.Error`` of it.
@@ -173,22 +186,12 @@ class Line:
         self._prepared += 1
         name = f"settled_{self._prepared}".encode()
         self._server.send_prepare(name, in_schema(statement, self._schema, numbered=True).encode(), shape.types)
-        self._await()
+        self._awaited.append(Answer(self))
         self._names[statement, shape] = name
         self._unproven.append((statement, shape))
         return name
 
-    def _await(self) -> Answer:
-        answer = Answer(self)
-        self._awaited.append(answer)
-        return answer
-
     # --- waiting ---
-
-    def wait(self, answer: Answer) -> None:
-        """Wait for one answer, and so for all that was sent. Raises the first ``psycopg.Error`` of it."""
-        if not answer.done:
-            self.settle()
 
     def settle(self) -> None:
         """Wait until everything that was sent is done. Raises the first ``psycopg.Error`` of it.
@@ -205,7 +208,7 @@ class Line:
     @property
     def pushing(self) -> bool:
         """Whether something was pushed that nobody has waited for yet."""
-        return self._pushed is not None and not self._pushed.done
+        return self._pushed is not None and self._pushed.result is None
 
     def pushed(self) -> None:
         """Wait for what was pushed: most often it is done long since. Raises the first ``psycopg.Error`` of it."""
@@ -223,7 +226,7 @@ class Line:
         """Send and receive until ``last`` is there. Raises the first ``psycopg.Error`` of it."""
         server, awaited = self._server, self._awaited
         unsent = server.flush()
-        while not last.done:
+        while last.result is None:
             if server.is_busy():
                 unsent = self._exchange(unsent)
                 continue
@@ -231,15 +234,12 @@ class Line:
             if result is None or not awaited:
                 self._mind_silence(result)
                 continue
-            answer, status = awaited[0], result.status
-            answer.result = result
+            status = result.status
             if status != _SYNC:
                 server.get_result()  # nothing: it has ended
-            if status == _SYNC or type(answer) is not _Synced:  # one that failed to commit is followed by its own end
-                answer.done = True
-                awaited.popleft()
             if status in _FAILED:
-                raise error_from_result(result)
+                self._fail(result)
+            awaited.popleft().result = result
 
     def _mind_silence(self, result: PGresult | None) -> None:
         """Nothing has come, or what nobody waits for."""
@@ -247,6 +247,12 @@ class Line:
             raise psycopg.OperationalError("the server answers what it was not asked")
         if self._server.status != _OK:
             raise psycopg.OperationalError("the connection is lost")
+
+    def _fail(self, result: PGresult) -> None:
+        """Raise what has failed. A sync that failed to commit is followed by its own end, nevertheless."""
+        if type(self._awaited[0]) is not _Synced:
+            self._awaited.popleft().result = result
+        raise error_from_result(result)
 
     def _exchange(self, unsent: int) -> int:
         """Wait for the socket; return whether something is still to be sent."""
@@ -256,9 +262,9 @@ class Line:
         self._server.consume_input()
         return self._server.flush()
 
-    def rows(self, result: PGresult | None) -> list[Any]:
+    def rows(self, result: PGresult) -> list[Any]:
         """Return the rows of a result."""
-        if result is None or result.status != ExecStatus.TUPLES_OK:
+        if result.status != _ROWS:
             return []
         self._transformer.set_pgresult(result)
         return self._transformer.load_rows(0, result.ntuples, tuple)
@@ -270,7 +276,8 @@ class Line:
         for statement in self._unproven:
             self._names.pop(statement, None)
         try:
-            self._drain()
+            if self._awaited:
+                self._drain()
             if self._server.transaction_status != TransactionStatus.IDLE:
                 self.send("ROLLBACK")
                 self.settle()
@@ -281,7 +288,7 @@ class Line:
     def _drain(self) -> None:
         """Let whatever failed, and all behind it, come in."""
         synced = self.sync()
-        while not synced.done:
+        while synced.result is None:
             with suppress(psycopg.Error):
                 self.reach(synced)
             if self.connection.closed:

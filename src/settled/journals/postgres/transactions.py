@@ -10,7 +10,7 @@ import psycopg
 
 from settled.errors import JournalError
 from settled.journals.postgres.books import PostgresBooks
-from settled.journals.postgres.clock import ASK, FRESH, SET, SURELY
+from settled.journals.postgres.clock import ASK, FRESH, SET, SURELY, surely
 from settled.journals.postgres.foresight import ForetoldBooks, Known
 from settled.journals.postgres.locks import hints_of
 from settled.journals.postgres.parameters import Numbers
@@ -113,7 +113,7 @@ class Transactions:
             Those who are still to be performed: something was there that had not been foretold.
         """
         now = self._about_now()
-        foresight = None if now is None else self.known.foresee(member.transition for member in group)
+        foresight = None if now is None else self.known.foresee([member.transition for member in group])
         if now is None or foresight is None:
             return group
         books = ForetoldBooks(line, self._connections.identity.journal_id, foresight)
@@ -135,28 +135,31 @@ class Transactions:
 
     def _commit(self, line: Line, books: ForetoldBooks, now: Moment) -> None:
         """Write what books hold back, unless the time is not about ``now``."""
-        before = self._clock.mono()
+        statements, before = books.statements, self._clock.mono()
+        about = now.mono - LATE, now.mono + EARLY
+        lately = self._heard is not None and before - self._heard[1] < FRESH / 4
         if self.given is not None:
-            books.sent(line.at_once(books.statements))
+            books.sent(line.at_once(statements))
+        elif lately and len(statements) == 1:
+            statement, values = statements[0]
+            books.sent(line.at_once([(surely(statement), (*values, *about))]))
         else:
-            about = now.mono - LATE, now.mono + EARLY
-            asked, *answers = line.at_once([(SURELY, about), *books.statements])
+            asked, *answers = line.at_once([(SURELY, about), *statements])
             books.sent(answers)
-            self._hear(asked, before)
+            if not lately:
+                self._hear(asked, before)
         self.see(books)
 
     def _hear(self, asked: Answer, before: float) -> None:
-        """Read the time of an answer if the last reading has aged."""
-        if self._heard is None or before - self._heard[1] > FRESH / 4:
-            reading = self._clock.read(asked.fetchone()[:-1], before, self._clock.mono())
-            self._heard = None if reading.record is not None else (reading.moment, before)
+        """Read the time of an answer."""
+        reading = self._clock.read(asked.fetchone()[:-1], before, self._clock.mono())
+        self._heard = None if reading.record is not None else (reading.moment, before)
 
     def see(self, books: PostgresBooks) -> None:
         """Remember how far the journal has come."""
         if books.log_row is not None:
-            row = books.log_row.kept()
             identity = self._connections.identity
-            identity.seen = max(identity.seen, int(row[0]) if row else 0)
+            identity.seen = max(identity.seen, books.log_row.number())
 
     def _about_now(self) -> Moment | None:
         """Return the journal's time as it may be told without asking: never early; ``None``: not heard of late."""
