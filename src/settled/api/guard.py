@@ -27,13 +27,12 @@ from settled.api.recent import Recent
 from settled.api.result import Result
 from settled.api.run import Run
 from settled.api.runs_here import RunsHere
-from settled.api.schema import numbers
 from settled.api.tool import Tool, by_model
 from settled.api.vault import Vault
 from settled.core.breaker import Breaker
 from settled.core.budget import Pool, Pools, RetryBudget, RunBudget, TokenWindow
 from settled.core.invalid import InvalidStreak
-from settled.core.strict_json import InvalidJson, parse_object
+from settled.core.strict_json import InvalidJson
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
 from settled.drivers.loops import aside
@@ -148,7 +147,7 @@ class Guard(Declaring, Operating):
 
     def make(self, bound: BoundCall[T]) -> Result[T]:
         """Make a bound call from plain code."""
-        if bound.tool.is_async:
+        if bound.tool.needs_loop:
             if in_loop():
                 raise DeclarationError(f"{bound.tool.name} is async: await {bound.tool.name}.acall(…)")
             return self.floor.home.run(self.amake(bound))
@@ -165,7 +164,7 @@ class Guard(Declaring, Operating):
 
     def value_of(self, bound: BoundCall[T]) -> T:
         """Make a bound call from plain code; return its value or raise."""
-        if bound.tool.is_async or bound.tool.follows:
+        if bound.tool.needs_loop or bound.tool.follows:
             return self.make(bound).unwrap()
         run = current_run.get()
         if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
@@ -217,7 +216,7 @@ class Guard(Declaring, Operating):
             return making.unknown_tool(self, str(name))
         step = None if step is None else str(step)
         try:
-            given = dict(arguments) if isinstance(arguments, Mapping) else numbers(parse_object(arguments))
+            given = dict(arguments) if isinstance(arguments, Mapping) else tool.schema.read(arguments)
         except InvalidJson as error:
             return making.invalid(self, by_model(tool, {}, step), {"arguments": str(error)})
         except (TypeError, AttributeError):
@@ -364,7 +363,7 @@ class Guard(Declaring, Operating):
             or self.floor.tell("alert", None, kind=alert.kind, operation_id=alert.operation_id, at=alert.at)
         ]
         if self.postman.receivers:
-            self._shown = set(taken)
+            self._shown = {alert.alert_id for alert in alerts}  # a sink that raises keeps nobody else from being told
             self.postman.poke()
         elif taken:
             self.journal.delivered(taken)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import shlex
+from asyncio import CancelledError
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -31,11 +33,12 @@ from settled.core.states import State
 from settled.core.values import replace
 from settled.current import CurrentCall, current
 from settled.drivers.floor import Binding
+from settled.drivers.loops import leaked
 from settled.errors import DeclarationError, JournalError
 from settled.transaction import lent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from settled.api.bound import BoundCall, PartOf
     from settled.api.guard import Guard
@@ -260,9 +263,22 @@ def encoder(guard: Guard, tool: Tool[Any, Any]) -> Callable[[object], tuple[byte
 
 def _prober(guard: Guard, tool: Tool[Any, Any], probe: Callable[[CurrentCall], Any]) -> Callable[[Call], Any]:
     def ask(call: Call) -> Any:
-        return probe(view(guard, tool, call))
+        try:
+            said = probe(view(guard, tool, call))
+        except (CancelledError, SystemExit) as error:  # its own: it is asked in a thread that nobody cancels
+            raise RuntimeError(f"the probe raised {type(error).__name__}") from error
+        return _awaited(said) if isawaitable(said) else said
 
     return ask
+
+
+async def _awaited(said: Awaitable[Any]) -> Any:
+    try:
+        return await said
+    except (CancelledError, SystemExit) as error:
+        if isinstance(error, CancelledError) and not leaked(error):
+            raise
+        raise RuntimeError(f"the probe raised {type(error).__name__}") from error
 
 
 def view(guard: Guard, tool: Tool[Any, Any], call: Call) -> CurrentCall:

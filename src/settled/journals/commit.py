@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections import deque
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct
@@ -74,7 +75,7 @@ class GroupCommit:
         self._led = False
         self._closed = closed
         self._batons: deque[threading.Lock] = deque()
-        self._calls = threading.Semaphore(0)
+        self._calls: SimpleQueue[None] = SimpleQueue()  # a semaphore of threading's is many steps of Python
         self._thread: threading.Thread | None = None
         self._leader: int | None = None
         self._alone = False
@@ -227,11 +228,11 @@ class GroupCommit:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="settled-journal", daemon=True)
                 self._thread.start()
-        self._calls.release()
+        self._calls.put(None)
 
     def _work(self) -> None:
         while True:
-            self._calls.acquire()
+            self._calls.get()
             if self._closed and not self._queue:
                 return
             try:
@@ -294,7 +295,7 @@ class GroupCommit:
             with suppress(Exception):  # every member was told
                 self._serve(self._waiting())
         thread, self._thread = self._thread, None
-        self._calls.release()
+        self._calls.put(None)
         if thread is not None and thread is not threading.current_thread():
             thread.join(seconds)
         return True

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     """What the clock's record is to be."""
 
 
-class Begun(Struct):
+class Started(Struct):
     """A transaction that was begun for a tool."""
 
     number: str
@@ -105,12 +105,12 @@ class JointTransactions:
         """
         guess = None if foresight is None else self._guess(line, work, foresight)
         try:
-            begun = self._begin(line, guess)
-            if begun.right:
+            started = self._begin(line, guess)
+            if started.right:
                 made = run_in(line, work)
-                reply = None if made is None else self._put(line, made, begun, work)
+                reply = None if made is None else self._put(line, made, started, work)
                 if not work.committed:
-                    _take_back(line, begun.number)
+                    _take_back(line, started.number)
                 return reply
             line.send("ROLLBACK")
             line.push()
@@ -120,7 +120,7 @@ class JointTransactions:
         self._transactions.known.doubted.add(work.first.ask.tool)
         raise Unforeseen
 
-    def _begin(self, line: Line, guess: OwnBooks | None) -> Begun:
+    def _begin(self, line: Line, guess: OwnBooks | None) -> Started:
         """Begin a transaction; before it, in the same trip, see whether what was guessed is so.
 
         Not within it: a look would keep others from pausing the tool as long as it works.
@@ -134,24 +134,25 @@ class JointTransactions:
         line.settle()
         (number,), at = which.fetchone(), self._clock.mono()
         if asked is None:
-            return Begun(number, at)
+            return Started(number, at)
         *row, found = asked.fetchone() or (True,)
         reading = None if found or self._given else self._clock.read(row, before, at)
-        return Begun(number, at, guess, reading, right=not found)
+        return Started(number, at, guess, reading, right=not found)
 
     def _guess(self, line: Line, work: Joint, foresight: Foresight) -> OwnBooks:
         """Return books by which nothing stands in the way. Raises ``Unforeseen`` if something does, or may."""
         now = self._given() if self._given else self._clock.last
         books = OwnBooks(line, self._connections.identity.journal_id, foresight)
-        if now is None or work.look.apply(books, now) is not None:
-            raise Unforeseen
-        return books
+        with suppress(Exception):  # whatever it is, it shows when it has been looked first
+            if now is not None and work.look.apply(books, now) is None:
+                return books
+        raise Unforeseen
 
-    def _put(self, line: Line, made: Any, begun: Begun, work: Joint) -> Any:
+    def _put(self, line: Line, made: Any, started: Started, work: Joint) -> Any:
         """Put work on record, and commit."""
-        still = line.send(STILL, (begun.number,))
+        still = line.send(STILL, (started.number,))
         try:
-            reply, books, record = self._foretold(line, made, begun) or self._looked_up(line, made)
+            reply, books, record = self._foretold(line, made, started) or self._looked_up(line, made)
             if isinstance(reply, Call) and books.changed:
                 self._end(line, books, record)
                 self._transactions.known.doubted.discard(work.first.ask.tool)
@@ -162,9 +163,9 @@ class JointTransactions:
             raise
         return reply
 
-    def _foretold(self, line: Line, made: Any, begun: Begun) -> tuple[Any, PostgresBooks, Record] | None:
+    def _foretold(self, line: Line, made: Any, started: Started) -> tuple[Any, PostgresBooks, Record] | None:
         """Send what puts work on record if all is as was foretold; ``None``: nothing was sent."""
-        now, books, member = self._now(begun), begun.guess, Member(made)
+        now, books, member = self._now(started), started.guess, Member(made)
         if now is None or books is None:
             return None
         try:
@@ -172,17 +173,17 @@ class JointTransactions:
         except Exception:  # noqa: BLE001 - whatever it is, it shows when it has been looked first
             return None
         books.sent([line.send(*each) for each in books.statements])
-        return member.reply, books, begun.reading.record if begun.reading else None
+        return member.reply, books, started.reading.record if started.reading else None
 
-    def _now(self, begun: Begun) -> Moment | None:
+    def _now(self, started: Started) -> Moment | None:
         """Return the journal's time as it may be told without asking; ``None``: the tool took too long.
 
         A little late does no harm, for whose lease begins and ends in one commit.
         """
         if self._given is not None:
             return self._given()
-        passed = self._clock.mono() - begun.at
-        return begun.reading.moment.plus(passed) if begun.reading and passed < FRESH else None
+        passed = self._clock.mono() - started.at
+        return started.reading.moment.plus(passed) if started.reading and passed < FRESH else None
 
     def _looked_up(self, line: Line, made: Any) -> tuple[Any, PostgresBooks, Record]:
         books, now, record = self._transactions.opened(line, [made], set())

@@ -15,7 +15,7 @@ from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
 
-from settled.journals.postgres.parameters import shape_of
+from settled.journals.postgres.parameters import NO_VALUES, shape_of
 from settled.journals.postgres.statements import BEGIN, in_schema
 from settled.journals.postgres.texts import adapt
 
@@ -137,8 +137,8 @@ class Line:
 
     def send(self, statement: str, values: Sequence[Any] = ()) -> Answer:
         """Send a statement without waiting. Raises ``psycopg.Error`` where there is no connection."""
-        shape = shape_of(values)
-        data = shape.dump(values)
+        shape = shape_of(values) if values else NO_VALUES
+        data = shape.dump(values) if values else None
         if self.connection.pooled:  # what was prepared would be in another session
             text = in_schema(statement, self._schema, numbered=True).encode()
             self._server.send_query_params(text, data, shape.types, shape.formats, result_format=_BINARY)
@@ -276,7 +276,8 @@ class Line:
         for statement in self._unproven:
             self._names.pop(statement, None)
         try:
-            self._drain()
+            if self._awaited:
+                self._drain()
             if self._server.transaction_status != TransactionStatus.IDLE:
                 self.send("ROLLBACK")
                 self.settle()

@@ -83,8 +83,6 @@ class Shape:
 
     def dump(self, values: Sequence[Any]) -> list[bytes | None]:
         """Return the bytes of values of these kinds."""
-        if not values:
-            return []
         careful = awkward("".join(compress(values, self._are_texts)))
         return list(map(call, self._carefully if careful else self._plainly, values))
 
@@ -99,3 +97,6 @@ def shape_of(values: Sequence[Any]) -> Shape:
     if shape is None:
         shape = _shapes[kinds] = Shape(kinds)
     return shape
+
+
+NO_VALUES: Final = shape_of(())

@@ -51,8 +51,8 @@ class Attempt:
         conflicts = 0
         while True:
             books = RedisBooks(sight, self._fetch)
-            wrote = self._apply(books, now)
-            if not (wrote and books.pages.changed) and self.trips <= 1 and self.common.clock_record is None:
+            self._apply(books, now)
+            if not books.pages.changed and self.trips <= 1 and self.common.clock_record is None:
                 return
             found = self._commit(books, None)
             if found is None:
@@ -122,9 +122,9 @@ class Attempt:
         calls: dict[str, bytes | Stored] = dict(zip(map(text_of, said[at::2]), said[at + 1 :: 2], strict=True))
         return Sight(calls, rows, ranges), self.common.hear(said[0], before)
 
-    def _apply(self, books: RedisBooks, now: Moment) -> bool:
-        """Apply the rules of all members, each by itself; return whether any of them wrote."""
-        self._books, wrote = books, False
+    def _apply(self, books: RedisBooks, now: Moment) -> None:
+        """Apply the rules of all members, each by itself."""
+        self._books = books
         for member, transition in zip(self.group, self.transitions, strict=True):
             member.reply, member.error = None, None
             try:
@@ -136,9 +136,7 @@ class Attempt:
                 member.fail(error)
             else:
                 if books.member_wrote:
-                    wrote = True
                     self._keep(books, member, transition)
-        return wrote
 
     def _keep(self, books: RedisBooks, member: Member, transition: Any) -> None:
         refused = self.common.refused(transition, member.reply)
