@@ -1,6 +1,7 @@
 """Requests that a client makes one after another by itself, repeats and redirects: only the last one's end is seen.
 
-Some errors say so. Of others it shows in the functions of the client that they came through, by their tracebacks.
+Some errors say so. Of others it shows in the functions of the client that they came through, by their tracebacks. So it
+is with work on many files: of those before the one that failed nothing is known.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _TELLING = _REPEATERS | _REDIRECTED
 def hidden(errors: Iterable[BaseException]) -> bool:
     """Tell whether one of these errors is the last of several tries of which the others are not known."""
     for error in errors:  # noqa: SIM110 - one pass over one error, as most are, costs half as much so
-        if _last_of_many(error) or _came_late(error):
+        if _last_of_many(error) or _came_late(error) or _half_way(error):
             return True
     return False
 
@@ -72,6 +73,19 @@ def _turned_away(answer: object) -> bool:
 _TURNED_AWAY = (401, 407)
 """Answers upon which a client sends the request once more, with proof of who it is."""
 
+
+def _half_way(error: BaseException) -> bool:
+    """Tell whether work on many files broke off; not where there was nothing to begin with."""
+    if not isinstance(error, OSError) or isinstance(error, FileNotFoundError):
+        return False
+    names = ((frame.f_code.co_name, frame.f_globals.get("__name__")) for frame in look.frames(error))
+    return any(name in _IN_PARTS for name in names)
+
+
+_IN_PARTS = frozenset(
+    {("rmtree", "shutil"), ("unpack_archive", "shutil"), ("extractall", "zipfile"), ("extractall", "tarfile")}
+)
+"""Functions, and their modules, that work on one file after another."""
 
 # --- what tracebacks show -----------------------------------------------------------------
 
