@@ -2,16 +2,16 @@
 
 import pytest
 
-from settled.adapters.history import Histories
+from settled.adapters.history import MOST_KEPT, Histories
 from settled.adapters.neutral import inner, refuse_inside
 from settled.errors import DeclarationError
 
 GO, ALSO = {"to": "ann"}, {"to": "bob"}
 
 
-def read(history, message):
-    kind, *rest = message
-    {"says": history.says, "asks": history.asks, "answers": history.answers}[kind](*rest)
+def read(history, messages):
+    for kind, *rest in messages:
+        {"says": history.says, "asks": history.asks, "answers": history.answers}[kind](*rest)
 
 
 @pytest.fixture
@@ -71,6 +71,23 @@ def test_a_history_that_was_changed_is_read_anew(histories):
     asked(histories, [("says", "go"), ask(("c1", GO), name="m1")])
     found = asked(histories, [("says", "come"), ask(("c1", GO), name="m9")])
     assert found.steps == ["m9/0"]
+
+
+def test_a_history_that_was_changed_before_its_last_message_is_read_anew(histories):
+    """Where an answer is taken out of it, the model has not seen that, and may want it anew."""
+    go, first, answer, last = ("says", "go"), ask(("c1", GO)), ("answers", "c1"), ask(("c1", GO), name="m2")
+    assert asked(histories, [go, first, answer, last]).seen == {"m1/0"}
+    assert asked(histories, [go, first, ("answers", "another"), last]).seen == set()
+
+
+def test_of_many_histories_those_read_last_are_kept_and_the_others_read_anew(histories):
+    once = [("says", "go"), ask(("c1", GO))]
+    for no in range(2 * MOST_KEPT):
+        histories.asked(f"run {no}", once, "c1", "send", GO)
+    longer = [*once, ("answers", "c1"), ask(("c1", GO), name="m2")]
+    for no in (0, 2 * MOST_KEPT - 1):
+        found = histories.asked(f"run {no}", longer, "c1", "send", GO)
+        assert (found.steps, found.seen) == (["m2/0"], {"m1/0"})
 
 
 def test_a_history_that_could_not_be_read_to_its_end_is_read_anew(histories):

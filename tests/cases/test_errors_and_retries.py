@@ -8,12 +8,16 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
 import settled
+from settled.cli.app import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 QUICK = settled.Backoff(base=0.001, throttled_base=0.001)
 
@@ -210,6 +214,22 @@ def test_case_035_no_hint_is_slept_that_does_not_fit(guard: settled.Guard, hint:
     assert result.status in ("not_done", "succeeded")
 
 
+@pytest.mark.parametrize("hint", [86_400.0, 1e10, 1e13, 1e300])
+def test_case_035_without_a_deadline_nothing_is_slept_for_hours_and_the_lists_still_show_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hint: float
+) -> None:
+    address = f"sqlite:///{tmp_path}/journal.db"
+    with settled.Guard(address) as guard:
+        act, made = scripted(guard, [settled.NotExecuted("later", retryable=True, retry_after=hint)])
+        result = act.call()
+    assert (result.status, len(made)) == ("not_done", 1)
+    assert result.retry_after is not None
+    assert result.retry_after >= hint - 1
+    for words in (["list"], ["list", "--json"], ["show", result.operation_id or ""]):
+        assert main(["calls", *words, "--journal", address]) == 0
+    assert "parked" in capsys.readouterr().out
+
+
 def test_case_035_a_hint_that_fits_is_waited_in_full(guard: settled.Guard) -> None:
     act, _ = scripted(guard, [refusal(429, **{"Retry-After": "0.4"}), "fine"])
     began = time.monotonic()
@@ -350,6 +370,44 @@ async def test_case_051_a_tool_that_raises_cancelled_is_unknown_and_the_process_
         raise asyncio.CancelledError
 
     assert (await leaky.acall()).status == "unknown"
+
+
+@pytest.mark.parametrize("timeout", [None, 5.0])
+def test_case_051_so_it_is_in_plain_code(guard: settled.Guard, timeout: float | None) -> None:
+    @guard.tool(effect="write", timeout=timeout)
+    def leaky() -> str:
+        raise asyncio.CancelledError
+
+    result = guard.dispatch("leaky", {})
+    assert (result.status, result.reason) == ("unknown", "cancelled")
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, StopIteration])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_case_051_a_probe_that_raises_it_has_told_nothing_and_holds_up_no_other(
+    guard: settled.Guard, error: type[BaseException], is_async: bool
+) -> None:
+    poison = True
+
+    def seen(call: settled.Call) -> settled.Happened:
+        if call.arguments["n"] == 1 and poison:
+            raise error
+        return settled.Happened("found")
+
+    async def looked(call: settled.Call) -> settled.Happened:
+        return seen(call)
+
+    @guard.tool(effect="write", probe=looked if is_async else seen, max_request_lifetime=0.0, breaker=None)
+    def send(n: int) -> str:
+        raise TimeoutError
+
+    assert (await send.acall(1)).status == "unknown"
+    assert await asyncio.to_thread(lambda: send.call(1).status) == "unknown"
+    assert (await send.acall(2)).status == "succeeded"
+    assert (await guard.areconcile()).left == 1
+    assert (await asyncio.to_thread(guard.reconcile)).probes_failed == 1
+    poison = False
+    assert (await guard.areconcile()).happened == 1
 
 
 async def test_case_051_a_real_cancellation_is_re_raised_and_the_answer_recorded(guard: settled.Guard) -> None:

@@ -19,7 +19,7 @@ from settled.adapters.history import MOST_HISTORIES, Histories, History
 from settled.api.conversation import Asked, step_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _within: ContextVar[str] = ContextVar("settled_agent_within", default="")
 """The run of the agent that works as a tool here."""
@@ -103,12 +103,13 @@ class Turns:
         work.seen = {step_of(f"{prefix}:{each}", 0) for each in answered | completed | work.asked}
 
 
-def _tell(history: History, item: dict[str, Any]) -> None:
-    role = item.get("role")
-    if role == "user":
-        history.says(str(item.get("content")))
-        return
-    if item.get("type") == "function_call_output":
-        history.answered = history.answered.union([item["call_id"]])
-        history.seen = history.seen.union([item["call_id"]])
-    history.closed = role == "assistant"  # a call that goes with such a message is kept after it, and answered
+def _tell(history: History, items: Sequence[dict[str, Any]]) -> None:
+    for item in items:
+        role = item.get("role")
+        if role == "user":
+            history.says(str(item.get("content")))
+            continue
+        if item.get("type") == "function_call_output":
+            history.answered = history.answered.union([item["call_id"]])
+            history.seen = history.seen.union([item["call_id"]])
+        history.closed = role == "assistant"  # a call that goes with such a message is kept after it, and answered

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _CONTROL = (ApprovalRequired, CallDeferred, SkipToolExecution)
 _ASKS_AGAIN = (ModelRetry, ToolRetryError)
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 _packer = Packer([AudioUrl, BinaryContent, DocumentUrl, ImageUrl, ToolReturn, VideoUrl], to_jsonable_python)
 
 
@@ -136,10 +137,12 @@ def _failure_behind(error: BaseException) -> bool:
 
 
 def _is_plain(arguments: dict[str, Any]) -> bool:
-    return all(type(value) in (str, int, float, bool, type(None)) for value in arguments.values())
+    return _PLAIN.issuperset(map(type, arguments.values()))
 
 
 def _failed(outcome: Any) -> Fault | None:
+    if not isinstance(outcome, Exception):
+        return None
     if isinstance(outcome, _CONTROL + _ASKS_AGAIN):
         return neutral.CONTROL
     if isinstance(outcome, _Returned | ToolFailed | ToolFailedError):

@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, Any
 from pydantic_ai.messages import ModelResponse, RetryPromptPart, ToolCallPart, ToolReturnPart, UserPromptPart
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from settled.adapters.history import History
 
 
-def tell(history: History, message: Any) -> None:
-    """Tell it what the message holds."""
-    if isinstance(message, ModelResponse):
-        calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
-        history.asks([(part.tool_call_id, part.tool_name, _arguments(part)) for part in calls])
-        return
-    for part in message.parts:
-        if isinstance(part, ToolReturnPart | RetryPromptPart):
-            history.answers(part.tool_call_id)
-        elif isinstance(part, UserPromptPart):
-            history.says(str(part.content), str(part.timestamp))
+def tell(history: History, messages: Sequence[Any]) -> None:
+    """Tell it what the messages hold."""
+    for message in messages:
+        if isinstance(message, ModelResponse):
+            parts = message.parts
+            history.asks([(p.tool_call_id, p.tool_name, _arguments(p)) for p in parts if isinstance(p, ToolCallPart)])
+            continue
+        for part in message.parts:
+            if isinstance(part, ToolReturnPart | RetryPromptPart):
+                history.answers(part.tool_call_id)
+            elif isinstance(part, UserPromptPart):
+                history.says(str(part.content), str(part.timestamp))
 
 
 def _arguments(part: ToolCallPart) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from settled import host
 from settled.api.approving import leave_for
 from settled.api.bound import ORDINARY
+from settled.api.current_run import current_run
 from settled.api.giving_way import fall_to
 from settled.api.recent import told_as
-from settled.api.run import Run, current_run
 from settled.core import codec
 from settled.core.ask import Ask
 from settled.core.by_hand import by_hand_terms
@@ -28,6 +28,7 @@ from settled.current import CurrentCall, current
 if TYPE_CHECKING:
     from settled.api.bound import BoundCall, CallOptions, DraftOf, InsteadOf
     from settled.api.guard import Guard
+    from settled.api.run import Run
     from settled.api.schema import Arguments
     from settled.api.tool import Tool
     from settled.core.entry import Entry

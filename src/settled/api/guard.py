@@ -14,16 +14,18 @@ from settled.api.alerting import Postman
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
+from settled.api.current_run import current_run
 from settled.api.declaring import Declaring
 from settled.api.entering import Saga
-from settled.api.joining import Joined, grant_of, token_keys
+from settled.api.granting import grant_of, token_keys
+from settled.api.joining import Joined
 from settled.api.opening import opened
 from settled.api.operating import Operating
 from settled.api.pausing import Pauses
 from settled.api.receiving import sorted_out
 from settled.api.recent import Recent
 from settled.api.result import Result
-from settled.api.run import Run, current_run
+from settled.api.run import Run
 from settled.api.runs_here import RunsHere
 from settled.api.tool import Tool, by_model
 from settled.api.vault import Vault
@@ -33,7 +35,7 @@ from settled.core.invalid import InvalidStreak
 from settled.core.strict_json import InvalidJson
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
-from settled.drivers.loops import apart
+from settled.drivers.loops import aside
 from settled.drivers.pooling import PoolSharing
 from settled.drivers.sharing import Sharing
 from settled.drivers.waiting import in_loop
@@ -145,7 +147,7 @@ class Guard(Declaring, Operating):
 
     def make(self, bound: BoundCall[T]) -> Result[T]:
         """Make a bound call from plain code."""
-        if bound.tool.is_async:
+        if bound.tool.needs_loop:
             if in_loop():
                 raise DeclarationError(f"{bound.tool.name} is async: await {bound.tool.name}.acall(…)")
             return self.floor.home.run(self.amake(bound))
@@ -162,7 +164,7 @@ class Guard(Declaring, Operating):
 
     def value_of(self, bound: BoundCall[T]) -> T:
         """Make a bound call from plain code; return its value or raise."""
-        if bound.tool.is_async or bound.tool.follows:
+        if bound.tool.needs_loop or bound.tool.follows:
             return self.make(bound).unwrap()
         run = current_run.get()
         if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
@@ -361,7 +363,7 @@ class Guard(Declaring, Operating):
             or self.floor.tell("alert", None, kind=alert.kind, operation_id=alert.operation_id, at=alert.at)
         ]
         if self.postman.receivers:
-            self._shown = set(taken)
+            self._shown = {alert.alert_id for alert in alerts}  # a sink that raises keeps nobody else from being told
             self.postman.poke()
         elif taken:
             self.journal.delivered(taken)
@@ -386,7 +388,7 @@ class Guard(Declaring, Operating):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await apart("settled-aside", self.close)
+        await aside(self.close)
 
 
 _guards: weakref.WeakSet[Guard] = weakref.WeakSet()

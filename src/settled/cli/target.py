@@ -37,6 +37,10 @@ class Given:
         ]
         return "".join(words)
 
+    def app_wanted(self) -> str:
+        """Return the option to fill in for a further command that needs an app, where none was named."""
+        return "" if self.app else " --app MODULE:GUARD"
+
 
 def _without_password(address: str) -> str:
     """Return an address as it may be shown: a hint is read by others, and lands in logs."""
