@@ -26,7 +26,7 @@ _TELLING = _REPEATERS | _REDIRECTED
 def hidden(errors: Iterable[BaseException]) -> bool:
     """Tell whether one of these errors is the last of several tries of which the others are not known."""
     for error in errors:  # noqa: SIM110 - one pass over one error, as most are, costs half as much so
-        if _last_of_many(error) or _came_late(error) or _half_way(error):
+        if _last_of_many(error) or _came_late(error):
             return True
     return False
 
@@ -74,19 +74,6 @@ _TURNED_AWAY = (401, 407)
 """Answers upon which a client sends the request once more, with proof of who it is."""
 
 
-def _half_way(error: BaseException) -> bool:
-    """Tell whether work on many files broke off; not where there was nothing to begin with."""
-    if not isinstance(error, OSError) or isinstance(error, FileNotFoundError):
-        return False
-    names = ((frame.f_code.co_name, frame.f_globals.get("__name__")) for frame in look.frames(error))
-    return any(name in _IN_PARTS for name in names)
-
-
-_IN_PARTS = frozenset(
-    {("rmtree", "shutil"), ("unpack_archive", "shutil"), ("extractall", "zipfile"), ("extractall", "tarfile")}
-)
-"""Functions, and their modules, that work on one file after another."""
-
 # --- what tracebacks show -----------------------------------------------------------------
 
 
@@ -96,9 +83,9 @@ def _came_late(error: BaseException) -> bool:
         frame, at = at.tb_frame, at.tb_next
         judge = _LATE.get(frame.f_code.co_name)
         if judge is not None:
-            module = look.text(frame.f_globals.get("__name__")).partition(".")[0]
-            if module in judge and judge[module](frame.f_locals):
-                return True
+            tells = judge.get(look.text(frame.f_globals.get("__name__")).partition(".")[0])
+            if tells is not None and tells(frame.f_locals):
+                return tells is not _on_many_files or not isinstance(error, FileNotFoundError)
     return False
 
 
@@ -156,6 +143,11 @@ def _always(_: Locals) -> bool:
     return True
 
 
+def _on_many_files(_: Locals) -> bool:
+    """Of those before the one that failed nothing is known, unless there was nothing to begin with."""
+    return True
+
+
 _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "urlopen": {"urllib3": _urllib3},
     "resolve_redirects": {"requests": _always, "niquests": _always},
@@ -175,5 +167,8 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "_retry_operation_async": {"httpx_retries": _is_not_none("response")},
     "retry_target": {"google": _some("error_list", 1)},
     "perform_request": {"elastic_transport": _some("errors")},
+    "rmtree": {"shutil": _on_many_files},
+    "unpack_archive": {"shutil": _on_many_files},
+    "extractall": {"zipfile": _on_many_files, "tarfile": _on_many_files},
 }
 """By the name of a function, and the package that it is of: whether its variables tell of an earlier request."""
