@@ -214,7 +214,7 @@ def _run(guard: Guard, tool: Tool[Any, Any], part: PartOf | None, call: Call | N
     if schema.transaction_parameters:
         own = own | dict.fromkeys(schema.transaction_parameters, lent.get())
     if precheck is not None:
-        demand_leave(precheck, own)
+        demand_leave(precheck, snapshot(own))
     if tool.drafted and call is not None:
         from settled.api.drafting import confirming  # noqa: PLC0415 - each needs the other
 
