@@ -241,6 +241,21 @@ class AdapterContract:
             assert outbox.sent == ["ann"] * (at + 1)
             said += ["mail ann", "done"]
 
+    @pytest.mark.parametrize("anew", [False, True], ids=["one process", "a process each"])
+    async def test_turns_that_look_alike_in_a_window_are_turns_each(self, chat, tools, outbox, anew):
+        """Four messages are one turn; one turn is shown before the new one. The fourth is lost, and said again."""
+        calls = [[mail("ann", f"c{at}")] for at in range(6)]
+        replies = [reply for at, call in enumerate(calls) for reply in (call, ModelDown if at == 3 else "done")]
+        one, shown = chat(tools, replies, effects=EFFECTS), []
+        for at in range(len(calls)):
+            if anew and at:
+                one = chat(tools, replies[2 * at :], effects=EFFECTS)
+            try:
+                shown = await one.say_in_window("next", shown[-4:])
+            except ModelDown:
+                assert at == 3
+            assert len(outbox.sent) == (at + 1 if at < 4 else at)
+
     # --- what is lost and asked for again -------------------------------------------------------------
 
     async def test_a_model_that_is_asked_anew_is_answered_from_what_was_done(self, chat, tools, outbox):
