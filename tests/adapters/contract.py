@@ -165,6 +165,25 @@ class AdapterContract:
         await one.say("search x")
         assert one.script.answer("c1") == "sent to search x"
 
+    async def test_two_agents_may_have_tools_of_one_name(self, chat, outbox):
+        """Each takes its own arguments."""
+
+        def by_city(query: str) -> str:
+            """Search."""
+            return outbox._send(f"search {query}")
+
+        def by_number(number: int, within: str) -> str:
+            """Search."""
+            return outbox._send(f"search {within} {number}")
+
+        by_city.__name__ = by_number.__name__ = "search"
+        given = {"query": "x"}, {"number": 7, "within": "y"}
+        one = chat([by_city], [[Call("search", given[0], "c1")], "done", [Call("search", given[0], "c3")], "done"])
+        two = chat([by_number], [[Call("search", given[1], "c2")], "done"], guard=one.guard)
+        for each, text in ((one, "first"), (two, "second"), (one, "third")):
+            await each.say(text)
+        assert outbox.sent == ["search x", "search y 7", "search x"]
+
     async def test_a_misspelt_option_is_refused(self, chat, tools):
         with pytest.raises(settled.DeclarationError, match="identity"):
             chat(tools, ["done"], effects={"send_mail": {"identiti": ("to",)}})

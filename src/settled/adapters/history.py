@@ -39,8 +39,6 @@ class History:
         """Of the user's message: the same as long as it is that one."""
         self.after: tuple[str, ...] | None = ()
         """What was answered last before this turn: its id, and the steps that it may be; ``None``: to be found out."""
-        self.place = 0
-        """Of what comes next in its turn."""
         self.answered: frozenset[str] = frozenset()
         """Steps of this turn."""
         self.told: AbstractSet[str] = frozenset()
@@ -48,8 +46,8 @@ class History:
         self.name = ""
         self.calls: Calls = ()
         """The last message that asks for calls."""
-        self.named = self.heard = self.heard_before = ("", "")
-        """Its own name, and the id of its first call; so of the last that was answered, and of that before the turn."""
+        self.before: tuple[str, str] = ("", "")
+        """Of the last such message before this turn: its own name, and the id of its first call."""
         self.names: set[str] = set()
         """Of the messages of this turn that have none of their own."""
         self.steps: dict[str | None, list[str]] = {}
@@ -62,42 +60,41 @@ class History:
     def says(self, text: str, mark: str = "") -> None:
         """The user writes; ``mark`` tells this message from others of the same words."""
         if self.closed or not self.texts or self.texts[-1] != text:  # else it is sent again
+            if self.answered:
+                self.before = "" if self.name in self.names else self.name, self.calls[0][0] or ""
             self.texts.append(text)
-            self.turn, self.place, self.answered = turn_of(self.texts), 0, frozenset()
-            self.turn_was, self.mark, self.after, self.heard_before = "", mark, None, self.heard
+            self.turn, self.answered = turn_of(self.texts), frozenset()
+            self.turn_was, self.mark, self.after = "", mark, None
             self.names.clear()
-        self.place, self.closed = self.place + 1, False
+        self.closed = False
 
     def asks(self, calls: Calls, name: str = "") -> None:
         """The model asks for calls (call id, tool, arguments), or for none: it answers. ``name``: the message's id."""
         self.closed = not calls
         if calls:
-            self.named = name, calls[0][0] or ""
-            self.name = name = name or self._named_by_call()
+            self.name = name = name or self._named_by(calls[0][0])
             self.calls, self.seen, self.steps = calls, self.answered, {}
             for place, call in enumerate(calls):
                 self.steps.setdefault(call[0], []).append(step_of(name, place))
-        self.place += 1
 
-    def _named_by_call(self) -> str:
-        """Return a name for the last message by its first call; where an id is used again, by its place too."""
-        name = f"{self.turn}:{self.named[1]}"
-        if name in self.names or not self.named[1]:
-            name = f"{name}.m{self.place}"
+    def _named_by(self, call_id: str | None) -> str:
+        """Return a name for a message by its first call; where an id is used again, by its number too."""
+        name = f"{self.turn}:{call_id or ''}"
+        if name in self.names or not call_id:
+            name = f"{name}.m{len(self.names)}"
         self.names.add(name)
         return name
 
     def answers(self, call_id: str) -> None:
         """A call is answered."""
         self.answered = self.answered.union(self.steps.get(call_id, ()))
-        self.place, self.heard = self.place + 1, self.named
 
     def find_after(self) -> tuple[str, ...]:
         """Return what was answered last before this turn: its id, and the steps that it may be.
 
         A message without a name of its own was named by its turn, which may have shown fewer texts, or one more.
         """
-        name, call_id = self.heard_before
+        name, call_id = self.before
         if name or not call_id:
             return (name, step_of(name, 0)) if name else ()
         texts = self.texts

@@ -128,7 +128,7 @@ def _tell(history: History, items: Sequence[dict[str, Any]]) -> None:
         kind, call_id = str(item.get("type")), item.get("call_id")
         if call_id and kind.endswith("_call_output"):
             history.answered = history.answered.union([call_id])
-            history.seen, history.heard = history.seen.union([call_id]), history.named
+            history.seen = history.seen.union([call_id])
         elif call_id:
-            history.named = "", call_id
+            history.calls = ((call_id, "", {}),)
         history.closed = role == "assistant"  # a call that goes with such a message is kept after it, and answered
