@@ -83,7 +83,7 @@ class Adapter:
     ) -> Result[Any]:
         """Make the call. Raises ``JournalError``, and what the framework directs itself by."""
         guard, tool, around = self.guard, self.tools.of(name, shape), current_run.get()
-        invoking = Invocation(tool, invoke, self._control)
+        invoking = Invocation(tool, invoke, self._control, shape)
         token, apart = invocation.set(invoking), not asked.run or (around is not None and around.guard is guard)
         try:
             if apart:
@@ -112,7 +112,7 @@ class Adapter:
     ) -> Result[Any]:
         """Like ``call``, from async code."""
         guard, tool, around = self.guard, self.tools.of(name, shape), current_run.get()
-        invoking = AsyncInvocation(tool, invoke, self._control)
+        invoking = AsyncInvocation(tool, invoke, self._control, shape)
         token, apart = invocation.set(invoking), not asked.run or (around is not None and around.guard is guard)
         try:
             if apart:
