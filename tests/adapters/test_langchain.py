@@ -100,6 +100,23 @@ async def test_wrong_arguments_are_told_and_nothing_is_recorded(chat, tools, out
     assert outbox.sent == []
 
 
+async def test_what_is_declared_instead_is_done_where_nothing_was(chat, tools, outbox):
+    """From plain code too. Another tool of the framework's cannot be, and this one is not made in its place."""
+    outbox.fails = [settled.NotExecuted("bounced")] * 2
+    effects = {
+        "send_mail": settled.tool_options(fallback=settled.Say("ring them up")),
+        "search": settled.tool_options(fallback=["nothing", settled.Skip("none", why="it is away")]),
+        "nothing": "write",
+    }
+    replies = [[mail("ann", "c1")], [Call("search", {"query": "x"}, "c2")], "done"]
+    one = chat(tools, replies, effects=effects)
+    await one.say("mail ann, and search x")
+    assert json.loads(one.script.answer("c1"))["message"] == "ring them up"
+    said = json.loads(one.script.answer("c2"))
+    assert (said["status"], said["instead"]) == ("failed", "none")
+    assert outbox.sent == []
+
+
 @agents_only
 async def test_an_unknown_tool_is_answered(chat, tools, outbox):
     one = chat(tools, [[Call("send_male", {"to": "ann"}, "c1")], "done"], effects=EFFECTS)
@@ -133,6 +150,20 @@ async def test_an_interrupt_passes_and_the_resumed_run_does_each_once(chat, tool
     assert sorted(outbox.sent) == ["asked ann", "bob"]
     assert two.script.answer("c1") == "yes for ann"
     assert two.script.answer("c2") == "sent to bob"
+
+
+async def test_nothing_is_done_instead_of_a_call_that_waits_for_a_person(chat, tools, outbox):
+    def make(replies):
+        one = chat([asking(outbox), *tools], replies, effects=EFFECTS)
+        one.guard.tool(effect="write", name="post")(lambda to: outbox.sent.append(f"posted to {to}"))
+        one.effects = EFFECTS | {"ask": settled.tool_options(effect="write", fallback="post")}
+        return one
+
+    assert (await make([[Call("ask", {"to": "ann"}, "c1")]]).say("mail ann"))["__interrupt__"]
+    assert outbox.sent == []
+    two = make(["done"])
+    await two.invoke(Command(resume="yes"))
+    assert outbox.sent == ["asked ann"]
 
 
 @pytest.mark.parametrize("kind", ["ToolNode"])

@@ -1,5 +1,6 @@
 """Alerts reach their receivers: once as far as can be, for as long as it takes, and so does their end."""
 
+import asyncio
 import json
 import os
 import signal
@@ -168,6 +169,30 @@ def test_a_receiver_that_fails_is_tried_again_under_the_same_id(guarded, inbox, 
     assert guarded.journal.alerts() == []
     assert len({event["id"] for event in inbox.events}) == 1
     assert len(inbox.events) == 5, "a redirect is a failure, and is not followed"
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit])
+def test_what_a_receiver_or_a_sink_raises_ends_no_thread(place, error):
+    """A cancellation that leaks out of somebody's client is no Exception."""
+    failing = True
+
+    class Leaky(Kept):
+        def deliver(self, notice):
+            super().deliver(notice)
+            if failing:
+                raise error
+
+    def sink(event, facts):
+        raise asyncio.CancelledError
+
+    receiver = Leaky()
+    with settled.Guard(place, alerts=[receiver, sink]) as guard:
+        declare(guard)
+        guard.tools["pay"].call(to="a")
+        until(lambda: receiver.notices, "the first try")
+        failing = False
+        until(lambda: len(receiver.notices) > 1, "another try")
+    assert len({notice.notice_id for notice in receiver.notices}) == 1
 
 
 def test_between_tries_there_is_a_pause(guarded, inbox):

@@ -1,17 +1,19 @@
 """Which call of which message: told from a history, without any framework."""
 
+from itertools import pairwise
+
 import pytest
 
-from settled.adapters.history import Histories
+from settled.adapters.history import MOST_KEPT, Histories
 from settled.adapters.neutral import inner, refuse_inside
 from settled.errors import DeclarationError
 
 GO, ALSO = {"to": "ann"}, {"to": "bob"}
 
 
-def read(history, message):
-    kind, *rest = message
-    {"says": history.says, "asks": history.asks, "answers": history.answers}[kind](*rest)
+def read(history, messages):
+    for kind, *rest in messages:
+        {"says": history.says, "asks": history.asks, "answers": history.answers}[kind](*rest)
 
 
 @pytest.fixture
@@ -71,6 +73,23 @@ def test_a_history_that_was_changed_is_read_anew(histories):
     asked(histories, [("says", "go"), ask(("c1", GO), name="m1")])
     found = asked(histories, [("says", "come"), ask(("c1", GO), name="m9")])
     assert found.steps == ["m9/0"]
+
+
+def test_a_history_that_was_changed_before_its_last_message_is_read_anew(histories):
+    """Where an answer is taken out of it, the model has not seen that, and may want it anew."""
+    go, first, answer, last = ("says", "go"), ask(("c1", GO)), ("answers", "c1"), ask(("c1", GO), name="m2")
+    assert asked(histories, [go, first, answer, last]).seen == {"m1/0"}
+    assert asked(histories, [go, first, ("answers", "another"), last]).seen == set()
+
+
+def test_of_many_histories_those_read_last_are_kept_and_the_others_read_anew(histories):
+    once = [("says", "go"), ask(("c1", GO))]
+    for no in range(2 * MOST_KEPT):
+        histories.asked(f"run {no}", once, "c1", "send", GO)
+    longer = [*once, ("answers", "c1"), ask(("c1", GO), name="m2")]
+    for no in (0, 2 * MOST_KEPT - 1):
+        found = histories.asked(f"run {no}", longer, "c1", "send", GO)
+        assert (found.steps, found.seen) == (["m2/0"], {"m1/0"})
 
 
 def test_a_history_that_could_not_be_read_to_its_end_is_read_anew(histories):
@@ -136,3 +155,24 @@ def test_what_stands_inside_is_found_through_closures_and_wrappers():
         refuse_inside(("ToolRetry",), call)
     with pytest.raises(DeclarationError, match="ToolRetry stands after Guarded"):
         refuse_inside(("ToolRetry",), wrapped_around(call), "langgraph.prebuilt.tool_node")  # a layer of another module
+
+
+def windows(reused=False):
+    """Turns of a window in which all look alike: what was asked for, and the history that showed it."""
+    said, shown = [], []
+    for no in range(9):
+        call_id = "c1" if reused else f"c{no}"
+        said += [("says", "next"), ("asks", [(call_id, "send", GO)])]
+        shown.append((call_id, said[-6:]))
+        said += [("answers", call_id), ("asks", [])]
+    return shown
+
+
+@pytest.mark.parametrize("reused", [False, True])
+def test_turns_that_look_alike_are_told_apart_by_what_was_answered_before_them(reused):
+    found = [Histories(read).asked("run", said, call_id, "send", GO) for call_id, said in windows(reused)]
+    names = {each.turn for each in found[2:]}
+    assert len(names) == 1
+    for before, after in pairwise(found[2:]):
+        assert before.steps[0] in after.after
+        assert (before.after[0] == after.after[0]) is reused

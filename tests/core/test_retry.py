@@ -110,6 +110,12 @@ def test_a_reason_that_lies_in_the_fault_is_told_by_its_code(reason: str) -> Non
     assert why(None, Stop(reason)) == ""
 
 
+def test_a_stop_by_the_kind_of_the_fault_is_told_by_its_code() -> None:
+    taken_over = Fault(FaultClass.CANCELLED, Evidence.NONE, "control_flow")
+    assert why(taken_over, Stop("cancelled")) == "control_flow"
+    assert why(BUSY, Stop("cancelled")) == "cancelled"  # its asker has gone
+
+
 def test_any_other_reason_is_told_as_it_is() -> None:
     assert why(BUSY, Stop("deadline")) == "deadline"
     assert why(None, Stop("cancelled")) == "cancelled"

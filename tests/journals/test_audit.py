@@ -169,7 +169,7 @@ def test_an_attempt_that_was_edited_away_is_found(journal):
 def test_a_long_log_is_sealed_piece_by_piece(tmp_path, monkeypatch):
     """So that the lock is never held for long: other processes write in between."""
     monkeypatch.setattr("settled.journals.sqlite.audit.MOST_IN_SEAL", 3)
-    monkeypatch.setattr("settled.journals.sqlite.journal.MOST_IN_SEAL", 3)
+    monkeypatch.setattr("settled.journals.audit.MOST_IN_SEAL", 3)
     path = tmp_path / "long.db"
     with contextlib.closing(SqliteJournal(path)) as journal:
         for _ in range(4):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from functools import cache
 from hashlib import sha256
+from operator import is_
 from typing import TYPE_CHECKING, Any, cast
 
 from settled.api.conversation import Asked, step_of
@@ -14,35 +15,43 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    Calls = Sequence[tuple[str, str, Mapping[str, Any]]]
+    Calls = Sequence[tuple[str | None, str, Mapping[str, Any]]]
     """Call id, tool, arguments."""
 
 MOST_HISTORIES = 1000
 """Conversations whose histories one process remembers; one that is forgotten is read anew."""
+MOST_TEXTS = 8
+"""Of the user's, in a window over a conversation whose turns look alike."""
+MOST_KEPT = 100
+"""Of them those whose messages it keeps, to see whether they are still the same; another's are read anew."""
 
 
 class History:
     """What one conversation holds, up to the message that was read last. An adapter's reader tells it, in order."""
 
     def __init__(self) -> None:
-        self.count, self.last = 0, None
-        """Messages that were read."""
+        self.read: list[Any] = []
+        """The messages; none while they are read, or once they are kept no longer."""
         self.texts: list[str] = []
         self.turn, self.turn_was = turn_of(()), ""
         """Of what is worked on, and its name before the history was shortened."""
         self.mark = ""
         """Of the user's message: the same as long as it is that one."""
-        self.place = 0
-        """Of what comes next in its turn."""
+        self.after: tuple[str, ...] | None = ()
+        """What was answered last before this turn: its id, and the steps that it may be; ``None``: to be found out."""
         self.answered: frozenset[str] = frozenset()
         """Steps of this turn."""
+        self.told: AbstractSet[str] = frozenset()
+        """What was answered meanwhile, and its messages need not show."""
         self.name = ""
         self.calls: Calls = ()
         """The last message that asks for calls."""
-        self.steps: list[str] = []
-        """Of its calls."""
-        self.waiting: dict[str, list[str]] = {}
-        """The same, by call id."""
+        self.before: tuple[str, str] = ("", "")
+        """Of the last such message before this turn: its own name, and the id of its first call."""
+        self.names: set[str] = set()
+        """Of the messages of this turn that have none of their own."""
+        self.steps: dict[str | None, list[str]] = {}
+        """Of its calls, by call id."""
         self.seen: frozenset[str] = frozenset()
         """Steps that were answered before it."""
         self.closed = False
@@ -51,53 +60,60 @@ class History:
     def says(self, text: str, mark: str = "") -> None:
         """The user writes; ``mark`` tells this message from others of the same words."""
         if self.closed or not self.texts or self.texts[-1] != text:  # else it is sent again
+            if self.answered:
+                self.before = "" if self.name in self.names else self.name, self.calls[0][0] or ""
             self.texts.append(text)
-            self.turn, self.place, self.answered = turn_of(self.texts), 0, frozenset()
-            self.turn_was, self.mark = "", mark
-        self.place, self.closed = self.place + 1, False
+            self.turn, self.answered = turn_of(self.texts), frozenset()
+            self.turn_was, self.mark, self.after = "", mark, None
+            self.names.clear()
+        self.closed = False
 
     def asks(self, calls: Calls, name: str = "") -> None:
         """The model asks for calls (call id, tool, arguments), or for none: it answers. ``name``: the message's id."""
         self.closed = not calls
         if calls:
-            self.name = name = name or f"{self.turn}.m{self.place}"
-            self.calls, self.seen = calls, self.answered
-            if len(calls) == 1:  # as most: no loop for it
-                self.steps = [step_of(name, 0)]
-                self.waiting = {calls[0][0]: self.steps}
-            else:
-                self.steps = [step_of(name, place) for place in range(len(calls))]
-                self.waiting = {}
-                for call, step in zip(calls, self.steps, strict=True):
-                    self.waiting.setdefault(call[0], []).append(step)
-        self.place += 1
+            self.name = name = name or self._named_by(calls[0][0])
+            self.calls, self.seen, self.steps = calls, self.answered, {}
+            for place, call in enumerate(calls):
+                self.steps.setdefault(call[0], []).append(step_of(name, place))
+
+    def _named_by(self, call_id: str | None) -> str:
+        """Return a name for a message by its first call; where an id is used again, by its number too."""
+        name = f"{self.turn}:{call_id or ''}"
+        if name in self.names or not call_id:
+            name = f"{name}.m{len(self.names)}"
+        self.names.add(name)
+        return name
 
     def answers(self, call_id: str) -> None:
         """A call is answered."""
-        self.answered = self.answered.union(self.waiting.get(call_id, ()))
-        self.place, self.closed = self.place + 1, False
+        self.answered = self.answered.union(self.steps.get(call_id, ()))
+
+    def find_after(self) -> tuple[str, ...]:
+        """Return what was answered last before this turn: its id, and the steps that it may be.
+
+        A message without a name of its own was named by its turn, which may have shown fewer texts, or one more.
+        """
+        name, call_id = self.before
+        if name or not call_id:
+            return (name, step_of(name, 0)) if name else ()
+        texts = self.texts
+        shown = [texts, *(texts[-many - 1 : -1] for many in range(1, min(len(texts), MOST_TEXTS))), [texts[-1], *texts]]
+        return (call_id, *dict.fromkeys(step_of(f"{turn_of(each)}:{call_id}", 0) for each in shown))
 
     def follows(self, before: History) -> None:
         """It was read anew: its turn is another's if that had the same message of the user, or the same answers.
 
         What was said before it may be gone since, or told in other words; the turn is named by that.
         """
-        if self.turn != before.turn and ((self.mark and self.mark == before.mark) or self.answered & before.answered):
+        same = self.mark and self.mark == before.mark
+        if self.turn != before.turn and (same or self.answered & (before.answered | before.told)):
             self.turn_was = before.turn
 
-    def asked(self, run: str, call_id: str, tool: str, arguments: Mapping[str, Any]) -> Asked:
-        """Return the call as the last message has it; only its run and turn if that does not ask for it."""
-        calls = self.calls
-        steps = self.waiting.get(call_id)
-        if steps is None or len(calls) > 1 or calls[0][1] != tool:
-            steps = self._alike(call_id, tool, arguments)
-        if not steps:
-            return Asked(run, self.turn, turn_was=self.turn_was)
-        return Asked(run, self.turn, self.name, steps, calls, self.seen, self.turn_was)
-
-    def _alike(self, call_id: str, tool: str, arguments: Mapping[str, Any]) -> list[str]:
-        calls = zip(self.calls, self.steps, strict=True)
-        alike = [(call[2], step) for call, step in calls if call[0] == call_id and call[1] == tool]
+    def alike(self, call_id: str | None, tool: str, arguments: Mapping[str, Any]) -> list[str]:
+        """Return the steps of the last message's calls that may be this one; none if it does not ask for it."""
+        named = [(call, step_of(self.name, place)) for place, call in enumerate(self.calls)]
+        alike = [(call[2], step) for call, step in named if call[0] == call_id and call[1] == tool]
         same = [step for given, step in alike if given == arguments] if len(alike) > 1 else []
         return same or [step for _, step in alike]
 
@@ -110,43 +126,65 @@ class Histories:
     again, and what its calls were answered since is in the history.
 
     Args:
-        read: tells a history what the next of the framework's messages says.
+        read: tells a history what the next of the framework's messages say.
     """
 
-    def __init__(self, read: Callable[[History, Any], None]) -> None:
+    def __init__(self, read: Callable[[History, Sequence[Any]], None]) -> None:
         self._read = read
         self._known: OrderedDict[str, History] = OrderedDict()
+        self._kept: deque[History] = deque()
         self._lock = threading.Lock()
 
-    def asked(self, run: str, messages: Sequence[Any], call_id: str, tool: str, arguments: Mapping[str, Any]) -> Asked:
-        """Return which call it is; where the history does not ask for it, only which run and turn."""
-        with self._lock:
-            return self._read_to(run, messages).asked(run, call_id, tool, arguments)
-
-    def turn(self, run: str, messages: Sequence[Any]) -> tuple[str, str, AbstractSet[str]]:
-        """Return what the turn is named by, what it was, and all that was answered; for histories without calls."""
+    def asked(
+        self, run: str, messages: Sequence[Any], call_id: str | None, tool: str, arguments: Mapping[str, Any]
+    ) -> Asked:
+        """Return the call as the last message has it; only its run and turn if that does not ask for it."""
         with self._lock:
             known = self._read_to(run, messages)
-            return known.turn, known.turn_was, known.seen
+            steps, calls = known.steps.get(call_id), known.calls
+            if steps is None or len(calls) > 1 or calls[0][1] != tool:
+                steps = known.alike(call_id, tool, arguments)
+            if not steps:
+                return Asked(run, known.turn, turn_was=known.turn_was, after=known.after or ())
+            return Asked(run, known.turn, known.name, steps, calls, known.seen, known.turn_was, known.after or ())
+
+    def turn(self, run: str, messages: Sequence[Any], told: AbstractSet[str]) -> tuple[Asked, AbstractSet[str]]:
+        """Return the turn, for a framework that shows the last message's calls elsewhere; and all that was answered.
+
+        ``told``: grows with what is answered meanwhile, which these messages need not show.
+        """
+        with self._lock:
+            known = self._read_to(run, messages)
+            known.told = told
+            return Asked(run, known.turn, turn_was=known.turn_was, after=known.after or ()), known.seen
 
     def _read_to(self, run: str, messages: Sequence[Any]) -> History:
-        before, count = self._known.get(run), len(messages)
-        if before is None or not 0 < before.count <= count or messages[before.count - 1] is not before.last:
-            known = self._afresh(run)
-        else:
-            known = before
-        if known.count != count:
-            read, new = self._read, messages[known.count :]
-            known.count, known.last = count, None  # so a history that was read in part is read anew
-            for message in new:
-                read(known, message)
-            known.last = message
-        if known is not before and before is not None:
+        known = self._known.get(run)
+        if known is None:
+            return self._read_on(self._afresh(run), messages)
+        count = len(known.read)
+        if not 0 < count <= len(messages) or not all(map(is_, known.read, messages)):
+            before, known = known, self._read_on(self._afresh(run), messages)
             known.follows(before)
+        elif count < len(messages):
+            self._read_on(known, messages[count:])
+        return known
+
+    def _read_on(self, known: History, new: Sequence[Any]) -> History:
+        read, known.read = known.read, []  # so a history that was read in part is read anew
+        self._read(known, new)
+        read += new
+        known.read = read
+        if known.after is None:
+            known.after = known.find_after()
         return known
 
     def _afresh(self, run: str) -> History:
+        self._known.pop(run, None)
         self._known[run] = known = History()
+        self._kept.append(known)
+        if len(self._kept) > MOST_KEPT:
+            self._kept.popleft().read = []
         if len(self._known) > MOST_HISTORIES:
             self._known.popitem(last=False)
         return known

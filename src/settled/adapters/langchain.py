@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_messages
@@ -22,12 +23,16 @@ except ImportError:  # a graph without agents
     AgentMiddleware = object  # Guarded says what is missing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from settled.api.conversation import Asked
     from settled.api.guard import Guard
     from settled.core.model import Fault
 
 _kind = kinds(AIMessage, ToolMessage, HumanMessage)
 _made_of = kinds(StructuredTool, Tool)
+_call = itemgetter("id", "name", "args")
+_NOTHING: dict[str, Any] = {}
 _ENTERS = "langgraph.prebuilt.tool_node"  # its handlers lead to the tool and nothing else
 _INNER = ("ToolRetryMiddleware", "HumanInTheLoopMiddleware")  # what they repeat or edit would escape a guard outside
 
@@ -57,37 +62,50 @@ def wrap(guard: Guard, effects: neutral.Effects | None = None) -> dict[str, Any]
 
     def sync(request: Any, handler: Any) -> Any:
         neutral.refuse_inside(_INNER, handler, _ENTERS)
-        if request.tool is None:  # there is no such tool: the framework says so
+        tool, call = request.tool, request.tool_call
+        if tool is None:  # there is no such tool: the framework says so
             return handler(request)
-        return render(adapter.call(*_read(request, handler, histories)), request.tool_call, request.state)
+        arguments = call["args"]
+
+        def invoke(given: dict[str, Any]) -> Any:
+            return handler(request if given == arguments else _with(request, given))
+
+        asked = _asked(request, call, histories)
+        return render(adapter.call(call["name"], arguments, asked, invoke, partial(_shape, tool)), call, request.state)
 
     async def later(request: Any, handler: Any) -> Any:
         neutral.refuse_inside(_INNER, handler, _ENTERS)
-        if request.tool is None:
+        tool, call = request.tool, request.tool_call
+        if tool is None:
             return await handler(request)
-        read = _read(request, handler, histories, _in_threads(request.tool))
-        return render(await adapter.acall(*read), request.tool_call, request.state)
+        arguments, threaded = call["args"], _in_threads(tool)
+
+        def invoke(given: dict[str, Any]) -> Any:
+            made = handler(request if given == arguments else _with(request, given))
+            return neutral.to_its_end(made) if threaded else made
+
+        asked = _asked(request, call, histories)
+        result = await adapter.acall(call["name"], arguments, asked, invoke, partial(_shape, tool))
+        return render(result, call, request.state)
 
     return {"wrap_tool_call": sync, "awrap_tool_call": later}
 
 
-def _read(request: Any, handler: Any, histories: Histories, threaded: bool = False) -> tuple[Any, ...]:  # noqa: FBT001, FBT002 - one of many
-    call, messages = request.tool_call, messages_of(request.state)
-    settings = (request.runtime.config if request.runtime else {}).get("configurable", {})
-    run, space = settings.get("thread_id"), settings.get("checkpoint_ns") or ""
+def _with(request: Any, arguments: dict[str, Any]) -> Any:
+    return request.override(tool_call={**request.tool_call, "args": arguments})
+
+
+def _asked(request: Any, call: Any, histories: Histories) -> Asked:
+    messages, runtime = messages_of(request.state), request.runtime
+    settings = runtime.config.get("configurable", _NOTHING) if runtime else _NOTHING
+    run, space = settings.get("thread_id"), settings.get("checkpoint_ns")
     if run is None:  # no checkpointer: what lives as long as this list of messages does
         run = next((f"message:{m.id}" for m in messages if isinstance(m, HumanMessage) and m.id), "")
-    inner = space.rpartition("|")[0] if run else ""
-    name = f"{run}|{inner}" if inner else str(run)
-    asked = histories.asked(name, messages, call["id"] or "", call["name"], arguments := call["args"])
-    if inner:
-        asked = _of_subgraph(asked, str(run), inner)
-
-    def invoke(given: dict[str, Any]) -> Any:
-        made = handler(request if given == arguments else request.override(tool_call={**call, "args": given}))
-        return neutral.to_its_end(made) if threaded else made
-
-    return call["name"], arguments, asked, invoke, partial(_shape, request.tool)
+    elif space and "|" in space:
+        inner = space.rpartition("|")[0]
+        asked = histories.asked(f"{run}|{inner}", messages, call["id"], call["name"], call["args"])
+        return _of_subgraph(asked, str(run), inner)
+    return histories.asked(str(run), messages, call["id"], call["name"], call["args"])
 
 
 def _of_subgraph(asked: Asked, run: str, inner: str) -> Asked:
@@ -99,16 +117,22 @@ def _of_subgraph(asked: Asked, run: str, inner: str) -> Asked:
     return replace(asked, run=f"{run}|{tasks}|{asked.turn_was or asked.turn}")
 
 
-def _tell(history: History, message: Any) -> None:
-    kind = _kind(type(message))
-    if kind is AIMessage:
-        history.asks([(call["id"] or "", call["name"], call["args"]) for call in message.tool_calls], message.id or "")
-    elif kind is ToolMessage:
-        history.answers(message.tool_call_id)
-    elif kind is HumanMessage:
-        history.says(str(message.content), message.id or "")
-    elif type(message) in (dict, list, tuple, str):  # as they were given, in a state without the framework's reducer
-        _tell(history, convert_to_messages([message])[0])
+def _tell(history: History, messages: Sequence[Any]) -> None:
+    for message in messages:
+        kind = _kind(type(message))
+        if kind is AIMessage:
+            history.asks([*map(_call, message.tool_calls)], message.id or "")
+        elif kind is ToolMessage:
+            history.answers(message.tool_call_id)
+        elif kind is HumanMessage:
+            history.says(str(message.content), message.id or "")
+        elif type(message) in (
+            dict,
+            list,
+            tuple,
+            str,
+        ):  # as they were given, in a state without the framework's reducer
+            _tell(history, convert_to_messages([message]))
 
 
 def _in_threads(tool: Any) -> bool:

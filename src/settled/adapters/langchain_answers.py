@@ -49,6 +49,8 @@ def _asks_for_any(messages: list[Any]) -> bool:
 def render(result: Result[Any], call: Any, state: Any) -> Any:
     """Return the answer as the framework takes it."""
     value = result.value
+    if type(value) is ToolMessage and result.ok and not result.replayed:
+        return value
     native = all(_native(type(each)) for each in value) if type(value) is list else _native(type(value))
     if native and neutral.stands(result):
         return _stamped(value, call["id"], state) if result.replayed else value

@@ -7,14 +7,14 @@ import contextlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
+from settled.api.answering import invalid
 from settled.api.current_run import current_run
-from settled.api.foreign import ForeignTools, invocation, make_here
-from settled.api.making import invalid
+from settled.api.foreign import AsyncInvocation, ForeignTools, Invocation, invocation
 from settled.api.schema import numbers, problems
 from settled.api.tool import by_model
+from settled.core.chain import CONTROL_FLOW
 from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.strict_json import InvalidJson, parse_object
 from settled.current import current
@@ -37,7 +37,7 @@ MOST_LOOKED_AT = 200
 MOST_ENTRIES = 100
 """Times that a turn is entered anew for one call, while others of its conversation are worked on beside it."""
 _NOWHERE: dict[str, Any] = {}
-CONTROL = Fault(FaultClass.CANCELLED, Evidence.NONE, "control_flow", "the framework took over before it was done")
+CONTROL = Fault(FaultClass.CANCELLED, Evidence.NONE, CONTROL_FLOW, "the framework took over before it was done")
 """An exception by which the framework directs itself (an approval, an interrupt): no failure, and never repeated."""
 
 
@@ -49,33 +49,6 @@ def returned_error(code: str, message: str) -> Fault:
 def wrong_arguments(message: str) -> Fault:
     """Return the fault of arguments that the framework refused before the tool was entered."""
     return Fault(FaultClass.INVALID, Evidence.NONE, "invalid_arguments", message)
-
-
-class Directed(Struct, eq=False):
-    """Keeps the exception by which the framework directs itself, to be raised again outside of the call."""
-
-    invoke: Callable[[dict[str, Any]], Any]
-    control: Callable[[BaseException], bool]
-    raised: BaseException | None = None
-
-    def __call__(self, arguments: dict[str, Any]) -> Any:
-        """Invoke the framework's tool."""
-        try:
-            return self.invoke(arguments)
-        except BaseException as error:
-            self._keep(error)
-            raise
-
-    async def later(self, arguments: dict[str, Any]) -> Any:
-        """Invoke the framework's tool, where that gives an awaitable."""
-        try:
-            return await self.invoke(arguments)
-        except BaseException as error:
-            self._keep(error)
-            raise
-
-    def _keep(self, error: BaseException) -> None:
-        self.raised = error if self.control(error) else None
 
 
 class Adapter:
@@ -109,22 +82,25 @@ class Adapter:
         shape: Callable[[], Shape] | None = None,
     ) -> Result[Any]:
         """Make the call. Raises ``JournalError``, and what the framework directs itself by."""
-        guard, tool, own = self.guard, self.tools.of(name, shape), self._own_run(asked)
-        for tries_left in range(MOST_ENTRIES, -1, -1):
-            run, step = own, ""
-            if run is None and asked.run:
-                run, step = guard.conversations.enter(asked, self.tools.of)
-            bound = by_model(tool, arguments, step or _step(run, asked))
-            directed = Directed(invoke, self._control)
-            invoking, running = invocation.set(directed), current_run.set(run or current_run.get())
-            try:
-                result = make_here(guard, bound)
-            finally:
-                invocation.reset(invoking)
-                current_run.reset(running)
-            if result.ok or not tries_left or not self._passed_by(asked, None if own else run, result):
-                break
-        return self._told(asked, step, result, directed)
+        guard, tool, around = self.guard, self.tools.of(name, shape), current_run.get()
+        invoking = Invocation(tool, invoke, self._control, shape)
+        token, apart = invocation.set(invoking), not asked.run or (around is not None and around.guard is guard)
+        try:
+            if apart:
+                return invoking.result(guard.make(by_model(tool, arguments, self._step(asked, around))))
+            for _ in range(MOST_ENTRIES):
+                entry, step = guard.conversations.enter(asked, self.tools.of)
+                running = current_run.set(entry.run)
+                try:
+                    result = guard.make(by_model(tool, arguments, step))
+                finally:
+                    current_run.reset(running)
+                if result.reason != "superseded" or not guard.conversations.passed_by(asked, entry):
+                    break
+        finally:
+            invocation.reset(token)
+        entry.told.add(step)
+        return result if invoking.raised is None else invoking.result(result)
 
     async def acall(
         self,
@@ -135,35 +111,25 @@ class Adapter:
         shape: Callable[[], Shape] | None = None,
     ) -> Result[Any]:
         """Like ``call``, from async code."""
-        guard, tool, own = self.guard, self.tools.of(name, shape), self._own_run(asked)
-        for tries_left in range(MOST_ENTRIES, -1, -1):
-            run, step = own, ""
-            if run is None and asked.run:
-                run, step = await guard.conversations.aenter(asked, self.tools.of)
-            bound = by_model(tool, arguments, step or _step(run, asked))
-            directed = Directed(invoke, self._control)
-            invoking, running = invocation.set(directed.later), current_run.set(run or current_run.get())
-            try:
-                result = await guard.amake(bound)
-            finally:
-                invocation.reset(invoking)
-                current_run.reset(running)
-            if result.ok or not tries_left or not self._passed_by(asked, None if own else run, result):
-                break
-        return self._told(asked, step, result, directed)
-
-    def _passed_by(self, asked: Asked, run: Run | None, result: Result[Any]) -> bool:
-        """Whether nothing was tried since another turn was entered meanwhile, in this process: agents side by side."""
-        if run is None or result.reason != "superseded":
-            return False
-        return self.guard.conversations.passed_by(asked, run)
-
-    def _told(self, asked: Asked, step: str, result: Result[Any], directed: Directed) -> Result[Any]:
-        if step:
-            self.guard.conversations.told(asked, step)
-        if directed.raised is not None and not result.ok:
-            raise directed.raised
-        return result
+        guard, tool, around = self.guard, self.tools.of(name, shape), current_run.get()
+        invoking = AsyncInvocation(tool, invoke, self._control, shape)
+        token, apart = invocation.set(invoking), not asked.run or (around is not None and around.guard is guard)
+        try:
+            if apart:
+                return invoking.result(await guard.amake(by_model(tool, arguments, self._step(asked, around))))
+            for _ in range(MOST_ENTRIES):
+                entry, step = await guard.conversations.aenter(asked, self.tools.of)
+                running = current_run.set(entry.run)
+                try:
+                    result = await guard.amake(by_model(tool, arguments, step))
+                finally:
+                    current_run.reset(running)
+                if result.reason != "superseded" or not guard.conversations.passed_by(asked, entry):
+                    break
+        finally:
+            invocation.reset(token)
+        entry.told.add(step)
+        return result if invoking.raised is None else invoking.result(result)
 
     def read(self, name: str, text: str, shape: Callable[[], Shape]) -> dict[str, Any] | Result[Any]:
         """Return the arguments that a model gave as JSON; or the result that says what is wrong with them."""
@@ -172,22 +138,18 @@ class Adapter:
         except InvalidJson as error:
             return invalid(self.guard, by_model(self.tools.of(name, shape), {}, None), {"arguments": str(error)})
 
-    def _own_run(self, asked: Asked) -> Run | None:
-        """Return this guard's run that the program has entered by itself; warn where there is none of any kind."""
-        run = current_run.get()
-        if run is not None and run.guard is self.guard:
-            return run
-        if not asked.run:
+    def _step(self, asked: Asked, around: Run | None) -> str | None:
+        """Return the step of a call in the run that the program has entered by itself, or inside another call.
+
+        Warn where there is no run of any kind.
+        """
+        own = around is not None and around.guard is self.guard
+        if not own:
             text = "this call belongs to no run: after a crash it is not known again, and may be made twice"
             warnings.warn(f"{text}. Write {self._line}", RuntimeWarning, stacklevel=4)
-        return None
-
-
-def _step(run: Run | None, asked: Asked) -> str | None:
-    """Return the step of a call in a run that the caller has entered, or inside another call; none elsewhere."""
-    inside = current.get()
-    scoped = run is not None or (inside is not None and bool(inside.operation_id))
-    return asked.steps[0] if scoped and asked.steps else None
+        inside = current.get()
+        scoped = own or (inside is not None and bool(inside.operation_id))
+        return asked.steps[0] if scoped and asked.steps else None
 
 
 def checked_by(model: Any) -> Callable[[dict[str, Any]], Mapping[str, str]] | None:

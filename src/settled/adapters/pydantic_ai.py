@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _CONTROL = (ApprovalRequired, CallDeferred, SkipToolExecution)
 _ASKS_AGAIN = (ModelRetry, ToolRetryError)
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 _packer = Packer([AudioUrl, BinaryContent, DocumentUrl, ImageUrl, ToolReturn, VideoUrl], to_jsonable_python)
 
 
@@ -92,9 +93,11 @@ class Guarded(AbstractCapability[Any]):  # type: ignore[misc]  # the checks know
         run, call_id = ctx.conversation_id or "", call.tool_call_id
         asked = self._histories.asked(run, ctx.messages, call_id, call.tool_name, arguments)
         result = await self._adapter.acall(call.tool_name, arguments, asked, invoke, shape)
+        if neutral.stands(result):
+            return result.value
         if not result.ok:
             raise ToolFailed(result.for_model())
-        return result.value if neutral.stands(result) else result.for_model()
+        return result.for_model()
 
     async def wrap_output_process(
         self, ctx: RunContext[Any], *, output_context: Any, output: Any, handler: Callable[[Any], Awaitable[Any]]
@@ -136,10 +139,12 @@ def _failure_behind(error: BaseException) -> bool:
 
 
 def _is_plain(arguments: dict[str, Any]) -> bool:
-    return all(type(value) in (str, int, float, bool, type(None)) for value in arguments.values())
+    return _PLAIN.issuperset(map(type, arguments.values()))
 
 
 def _failed(outcome: Any) -> Fault | None:
+    if not isinstance(outcome, Exception):
+        return None
     if isinstance(outcome, _CONTROL + _ASKS_AGAIN):
         return neutral.CONTROL
     if isinstance(outcome, _Returned | ToolFailed | ToolFailedError):

@@ -7,24 +7,29 @@ from typing import TYPE_CHECKING, Any
 from pydantic_ai.messages import ModelResponse, RetryPromptPart, ToolCallPart, ToolReturnPart, UserPromptPart
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from settled.adapters.history import History
 
+_ANSWERS = (ToolReturnPart, RetryPromptPart)
 
-def tell(history: History, message: Any) -> None:
-    """Tell it what the message holds."""
-    if isinstance(message, ModelResponse):
-        calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
-        history.asks([(part.tool_call_id, part.tool_name, _arguments(part)) for part in calls])
-        return
-    for part in message.parts:
-        if isinstance(part, ToolReturnPart | RetryPromptPart):
-            history.answers(part.tool_call_id)
-        elif isinstance(part, UserPromptPart):
-            history.says(str(part.content), str(part.timestamp))
+
+def tell(history: History, messages: Sequence[Any]) -> None:
+    """Tell it what the messages hold."""
+    for message in messages:
+        if isinstance(message, ModelResponse):
+            parts = message.parts
+            history.asks([(p.tool_call_id, p.tool_name, _arguments(p)) for p in parts if isinstance(p, ToolCallPart)])
+            continue
+        for part in message.parts:
+            if isinstance(part, _ANSWERS):
+                history.answers(part.tool_call_id)
+            elif isinstance(part, UserPromptPart):
+                history.says(str(part.content), str(part.timestamp))
 
 
 def _arguments(part: ToolCallPart) -> dict[str, Any]:
     try:
-        return dict(part.args_as_dict())
+        return part.args_as_dict()  # type: ignore[no-any-return]  # a dict
     except ValueError:  # not JSON: the framework answers it
         return {}

@@ -46,12 +46,14 @@ class Asked(Struct, frozen=True):
     """The model's message that asks for the call; empty if it cannot be told."""
     steps: Sequence[str] = ()
     """What the call may be in its run, as ``step_of`` names it: several where calls of one message are all alike."""
-    calls: Sequence[tuple[str, str, Mapping[str, Any]]] = ()
+    calls: Sequence[tuple[str | None, str, Mapping[str, Any]]] = ()
     """All calls of that message: call id, tool, arguments."""
     seen: AbstractSet[str] | None = None
     """Steps of this turn whose answers the model saw before it asked; ``None`` if the history is not known."""
     turn_was: str = ""
     """What the turn was named by before its history was shortened."""
+    after: Sequence[str] = ()
+    """What was answered last before this turn: its id, and the steps that it may be. So turns are told apart."""
 
 
 def step_of(message: str, place: int) -> str:
@@ -59,51 +61,51 @@ def step_of(message: str, place: int) -> str:
     return f"{message}/{place}"
 
 
-class _Live(Struct, eq=False):
+class Live(Struct, eq=False):
     """What this process has told in one entry of a run."""
 
     run: Run
     turn: str
+    after: Sequence[str]
     message: str
     before: AbstractSet[str]
     """Steps that the history held when the entry began."""
     given: set[str]
     """Steps that were asked for."""
     told: set[str]
-    """Those whose answers were given."""
+    """Those whose answers were given to the framework."""
     ready: Future[None] | None
     """Done, and away, once the entry and the calls of the message at work are known to the journal."""
 
-    def goes_on(self, asked: Asked) -> bool:
-        """Whether the call belongs to this entry."""
-        if asked.turn != self.turn or self.run.inside is not current.get():
-            return False
+    def take(self, asked: Asked) -> str | None:
+        """Return the step of the call; ``None`` if it does not belong to this entry.
+
+        Of calls that cannot be told apart it is the first that was not asked for; empty if it has none.
+        """
+        if asked.turn != self.turn or asked.after != self.after or self.run.inside is not current.get():
+            return None
         steps, seen = asked.steps, asked.seen
-        if not steps or seen is None:
-            return True
-        if self.told.issuperset(steps):
-            return False  # whoever asks for it again has lost the answer
-        return asked.message == self.message or self._known(asked.message, seen)
+        if not steps:
+            return ""
+        if seen is not None:
+            if self.told.issuperset(steps):
+                return None  # whoever asks for it again has lost the answer
+            if seen != self.given and not self._known(asked.message, seen):
+                return None
+        step = steps[0] if len(steps) == 1 else next((each for each in steps if each not in self.given), steps[0])
+        self.given.add(step)
+        return step
 
     def _known(self, message: str, seen: AbstractSet[str]) -> bool:
         """Whether the history holds all that was asked for here, and nothing that was told elsewhere since.
 
         What is under way counts too: whoever asks meanwhile has sent the same thing again, and waits for its answer.
         """
+        if message == self.message:
+            return True
         if not self.given <= seen and any(step.rpartition("/")[0] != message for step in self.given - seen):
             return False
         return seen <= self.given or not (seen - self.given - self.before)
-
-    def take(self, steps: Sequence[str]) -> str:
-        """Return the step of the call: of calls that cannot be told apart the first that was not asked for."""
-        if len(steps) == 1:
-            step = steps[0]
-        elif steps:
-            step = next((each for each in steps if each not in self.given), steps[0])
-        else:
-            return ""
-        self.given.add(step)
-        return step
 
 
 class _Entries(Struct, eq=False):
@@ -122,12 +124,12 @@ class Conversations:
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._live: OrderedDict[str, _Live] = OrderedDict()
+        self._live: OrderedDict[str, Live] = OrderedDict()
         self._entries: OrderedDict[str, _Entries] = OrderedDict()
         self._lock = threading.Lock()
 
-    def enter(self, asked: Asked, tool_of: ToolOf) -> tuple[Run, str]:
-        """Return the run that the call belongs to, and its step. Raises ``JournalError``."""
+    def enter(self, asked: Asked, tool_of: ToolOf) -> tuple[Live, str]:
+        """Return the entry that the call belongs to, and its step. Raises ``JournalError``."""
         while True:
             turn = self._find(asked)
             if not isinstance(turn, _Turn):
@@ -150,7 +152,7 @@ class Conversations:
             else:
                 return turn.done()
 
-    async def aenter(self, asked: Asked, tool_of: ToolOf) -> tuple[Run, str]:
+    async def aenter(self, asked: Asked, tool_of: ToolOf) -> tuple[Live, str]:
         """Like ``enter``, from async code."""
         while True:
             turn = self._find(asked)
@@ -174,21 +176,15 @@ class Conversations:
             else:
                 return turn.done()
 
-    def told(self, asked: Asked, step: str) -> None:
-        """The call's answer was given to the framework."""
-        live = self._live.get(asked.run)
-        if live is not None and step in live.given:
-            live.told.add(step)
-
-    def passed_by(self, asked: Asked, run: Run) -> bool:
+    def passed_by(self, asked: Asked, entry: Live) -> bool:
         """Whether another turn of the same conversation was entered here since; then the next ask enters this one anew.
 
         Which of two is entered last is up to the journal: it need not be the one that is remembered as the last.
         """
         with self._lock:
-            made, live = self._entries.get(asked.run), self._live.get(asked.run)
-            passed = made is not None and (made.underway > 0 or made.newest > run.entry)
-            if passed and live is not None and live.run is run:
+            made = self._entries.get(asked.run)
+            passed = made is not None and (made.underway > 0 or made.newest > entry.run.entry)
+            if passed and self._live.get(asked.run) is entry:
                 del self._live[asked.run]
             return passed
 
@@ -197,24 +193,30 @@ class Conversations:
             made = self._entries[run.run_id]
             made.newest, made.underway = max(made.newest, run.entry), made.underway - 1
 
-    def _find(self, asked: Asked) -> tuple[Run, str] | _Turn:
-        """Return the run and the step; or what this asker must do before its call may be made."""
+    def _find(self, asked: Asked) -> tuple[Live, str] | _Turn:
+        """Return the entry and the step; or what this asker must do before its call may be made."""
         with self._lock:
             live = self._live.get(asked.run)
-            if live is None or not live.goes_on(asked):
-                live = self._live[asked.run] = self._begun(asked)
-                if len(self._live) > MOST_CONVERSATIONS:
-                    self._live.popitem(last=False)
-                self._enters(asked.run)
-                return _Turn(asked, live, live.take(asked.steps), live.ready, enters=True)
+            step = None if live is None else live.take(asked)
+            if live is None or step is None:
+                return self._anew(asked)
             self._live.move_to_end(asked.run)
-            step = live.take(asked.steps)
             if live.message != asked.message:
                 live.message = asked.message
                 if len(asked.calls) > 1:
                     before, live.ready = live.ready, Future()
                     return _Turn(asked, live, step, live.ready, before)
-            return (live.run, step) if live.ready is None else _Turn(asked, live, step, None, live.ready)
+            return (live, step) if live.ready is None else _Turn(asked, live, step, None, live.ready)
+
+    def _anew(self, asked: Asked) -> _Turn:
+        live = self._live[asked.run] = self._begun(asked)
+        if len(self._live) > MOST_CONVERSATIONS:
+            self._live.popitem(last=False)
+        self._enters(asked.run)
+        step = asked.steps[0] if asked.steps else ""
+        if step:
+            live.given.add(step)
+        return _Turn(asked, live, step, live.ready, enters=True)
 
     def _enters(self, run: str) -> None:
         made = self._entries.setdefault(run, _Entries())
@@ -224,11 +226,11 @@ class Conversations:
         if len(self._entries) > MOST_CONVERSATIONS and not self._entries[oldest].underway:
             del self._entries[oldest]
 
-    def _begun(self, asked: Asked) -> _Live:
+    def _begun(self, asked: Asked) -> Live:
         seen = asked.seen or frozenset()
         run = Run(self._guard, asked.run, turn=asked.turn, answered=tuple(seen), within=None, retries=None, saga=Saga())
-        run.turn_was = asked.turn_was
-        return _Live(run, asked.turn, asked.message, seen, set(), set(), Future())
+        run.turn_was, run.after = asked.turn_was, asked.after
+        return Live(run, asked.turn, asked.after, asked.message, seen, set(), set(), Future())
 
     def _lost(self, turn: _Turn, error: BaseException | None = None) -> None:
         """Whoever waits for this asker gets its error, or looks again where it was stopped."""
@@ -244,7 +246,7 @@ class _Turn(Struct, frozen=True, eq=False):
     """What one asker must do before its call may be made."""
 
     asked: Asked
-    live: _Live
+    live: Live
     step: str
     ready: Future[None] | None
     """To be done by this asker, once the journal knows the entry, or the calls of the message."""
@@ -257,13 +259,13 @@ class _Turn(Struct, frozen=True, eq=False):
         several = self.ready is not None and len(self.asked.calls) > 1
         return several and bool(self.live.run.memory.earlier)
 
-    def done(self) -> tuple[Run, str]:
+    def done(self) -> tuple[Live, str]:
         """Let the others go on."""
         if self.ready is not None:
             self.ready.set_result(None)
             if self.live.ready is self.ready:
                 self.live.ready = None
-        return self.live.run, self.step
+        return self.live, self.step
 
 
 async def _result(future: Future[None]) -> None:

@@ -65,7 +65,7 @@ class Filter:
             and not journal.find(CallQuery(tool=self.tool, limit=1))
         ):
             known = sorted({*guard.tools, *(call.tool for call in queue.waiting(journal))})
-            return f"no call on record is of a tool {self.tool!r}{nearest(self.tool, known)}"
+            return f"no call on record is of a tool {self.tool!r}{nearest(self.tool, known) if known else ''}"
         if self.tenant not in (None, guard.tenant) and not journal.find(CallQuery(tenant=self.tenant, limit=1)):
             return f"no call on record is of a tenant {self.tenant!r}"
         return ""

@@ -8,27 +8,69 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from settled.api import making
+from msgspec import Struct
+
 from settled.api.checked import Checked
 from settled.api.options import read_options
 from settled.api.schema import Arguments, BadArguments, Schema, is_fixed, plain
 from settled.api.tool import AsyncTool
 from settled.core import codec
-from settled.drivers import sync
-from settled.errors import DeclarationError
+from settled.errors import DeclarationError, NotExecuted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from settled.api.bound import BoundCall
     from settled.api.guard import Guard
     from settled.api.options import EffectName, Options, ToolOptions
     from settled.api.result import Result
     from settled.api.tool import Tool
     from settled.core.model import Fault
 
-invocation: ContextVar[Callable[[dict[str, Any]], Any]] = ContextVar("settled_invocation")
-"""How the framework's own tool is invoked for the call that is being made here."""
+
+class Invocation(Struct, eq=False):
+    """How the framework's own tool is invoked for one call; what the framework directs itself by passes through."""
+
+    tool: Any
+    """A ``ForeignTool``, or one of the guard's own of the same name."""
+    invoke: Callable[[dict[str, Any]], Any]
+    control: Callable[[BaseException], bool]
+    shape: Callable[[], Shape] | None = None
+    """What the framework tells of the tool here."""
+    raised: BaseException | None = None
+    """What the framework directs itself by, if its tool ended so."""
+
+    def __call__(self, arguments: dict[str, Any]) -> Any:
+        """Invoke the framework's tool."""
+        try:
+            return self.invoke(arguments)
+        except BaseException as error:
+            self._keep(error)
+            raise
+
+    def _keep(self, error: BaseException) -> None:
+        self.raised = error if self.control(error) else None
+
+    def result(self, result: Result[Any]) -> Result[Any]:
+        """Return the call's result; or raise what the framework directs itself by, outside of the call."""
+        if self.raised is not None and not result.ok:
+            raise self.raised
+        return result
+
+
+class AsyncInvocation(Invocation):
+    """The same, where the framework's tool gives an awaitable."""
+
+    async def __call__(self, arguments: dict[str, Any]) -> Any:
+        """Invoke the framework's tool."""
+        try:
+            return await self.invoke(arguments)
+        except BaseException as error:
+            self._keep(error)
+            raise
+
+
+invocation: ContextVar[Invocation | None] = ContextVar("settled_invocation", default=None)
+"""Of the call that is being made here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +113,7 @@ class ForeignSchema(Schema):
         self.call_parameters, self.transaction_parameters, self.parameters = (), (), _AnyName()
         self.shape: Shape | None = None
         self.required: frozenset[str] = frozenset()
-        self.check: Callable[[dict[str, Any]], Mapping[str, str]] | None = None
+        self.check: Callable[[dict[str, Any]], Mapping[str, str]] = self._missing
         self.defaults: dict[str, Any] = {}
 
     def seen(self, shape: Shape) -> ForeignSchema:
@@ -80,7 +122,8 @@ class ForeignSchema(Schema):
         properties = shape.schema.get("properties") or {}
         closed = properties and not shape.schema.get("additionalProperties")
         known.parameters = tuple(properties) if closed else _AnyName(properties)
-        known.required, known.check = frozenset(shape.schema.get("required") or ()), shape.check
+        known.required = frozenset(shape.schema.get("required") or ())
+        known.check = shape.check or known._missing
         known.defaults = {name: part["default"] for name, part in properties.items() if "default" in part}
         known.shape = shape
         return known
@@ -94,14 +137,28 @@ class ForeignSchema(Schema):
         if args:
             raise BadArguments({"arguments": "give them by name"})
         given = dict(kwargs)
-        if missing := self.required - given.keys():
-            raise BadArguments(dict.fromkeys(sorted(missing), "is missing"))
-        if self.check is not None and (wrong := self.check(given)):
-            raise BadArguments(dict(wrong))
+        if wrong := self.check(given):
+            return self._as_here(given, wrong)
         if is_fixed(given):
-            return Arguments(given, given, self.defaults, fixed=True)
+            return Arguments(given, given, self.defaults, True)  # noqa: FBT003 - by place: on the path of every call
         given = copy.deepcopy(given)
         return Arguments(given, {name: plain(value) for name, value in given.items()}, self.defaults)
+
+    def _as_here(self, given: dict[str, Any], wrong: Mapping[str, str]) -> Arguments:
+        """Take the arguments by what the agent at work tells: another one may have a tool of the same name.
+
+        Raises ``BadArguments``.
+        """
+        here = invocation.get()
+        shape = here.shape() if here is not None and here.tool.schema is self and here.shape is not None else None
+        if here is None or shape is None or self.shape is None or shape.schema == self.shape.schema:
+            raise BadArguments(wrong)
+        here.tool.see(shape)
+        taken: Arguments = here.tool.schema.bind((), given)
+        return taken
+
+    def _missing(self, given: dict[str, Any]) -> Mapping[str, str]:
+        return dict.fromkeys(sorted(self.required - given.keys()), "is missing")
 
     def encode(self, value: object) -> tuple[bytes | None, str]:
         """Return the encoding of a result and a note; ``None`` if it would not come back the same."""
@@ -128,23 +185,26 @@ class ForeignTool(AsyncTool[..., Any]):
     """A framework's tool under a guard. Made by ``ForeignTools``; sync and async code may both call it."""
 
     schema: ForeignSchema
+    needs_loop = False
 
     def __init__(self, options: Options, values: Values, *, declared: bool) -> None:
         name = options.name or ""
         self.declared = declared
-        super().__init__(_invoke, replace(options, classify=_reader(options, values)), ForeignSchema(name, values))
+        super().__init__(self._invoke, replace(options, classify=_reader(options, values)), ForeignSchema(name, values))
         self.__name__ = name
-        self.checked = Checked(self.checked.options, self.schema, is_async=False)
+        self.checked, self.unseen = Checked(self.checked.options, self.schema, is_async=False), True
 
     def see(self, shape: Shape) -> None:
         """Learn what the framework tells of the tool. Raises ``DeclarationError`` where the options do not fit it."""
         schema = self.schema.seen(shape)
         self.checked = Checked(self.checked.options, schema, is_async=not shape.in_threads)
-        self.schema, self.parts = schema, ()
+        self.schema, self.parts, self.unseen = schema, (), False
 
-
-def _invoke(**arguments: Any) -> Any:
-    return invocation.get()(arguments)
+    def _invoke(self, **arguments: Any) -> Any:
+        invoke = invocation.get()
+        if invoke is None or invoke.tool is not self:  # in another tool's place, to undo something
+            raise NotExecuted(f"{self.name} is the framework's: only an agent that has it makes its calls")
+        return invoke(arguments)
 
 
 def _reader(options: Options, values: Values) -> Callable[[Any], Fault | None]:
@@ -179,7 +239,7 @@ class ForeignTools:
         if tool is None:
             with self._lock:
                 tool = self.guard.tools.get(name) or self._add(read_options({"name": name}), declared=False)
-        if shape is not None and isinstance(tool, ForeignTool) and tool.schema.shape is None:
+        if tool.unseen and shape is not None and isinstance(tool, ForeignTool):
             tool.see(shape())
         return tool
 
@@ -197,13 +257,3 @@ class ForeignTools:
 def _same(one: ForeignTool, other: ForeignTool) -> bool:
     plain_options = [replace(tool.checked.options, classify=None) for tool in (one, other)]
     return plain_options[0] == plain_options[1]
-
-
-def make_here(guard: Guard, bound: BoundCall[Any]) -> Result[Any]:
-    """Make a call from plain code, in the calling thread."""
-    if not isinstance(bound.tool, ForeignTool):
-        return guard.make(bound)
-    prepared = making.prepare(guard, bound)
-    if not isinstance(prepared, making.Prepared):
-        return prepared
-    return making.finish(guard, prepared, sync.make(prepared.life, prepared.binding, guard.floor))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
-from settled.api import drafting, fallbacks, making, recalling
+from settled.api import answering, drafting, fallbacks, making, recalling
 from settled.api.alerting import Postman
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
@@ -27,13 +27,12 @@ from settled.api.recent import Recent
 from settled.api.result import Result
 from settled.api.run import Run
 from settled.api.runs_here import RunsHere
-from settled.api.schema import numbers
 from settled.api.tool import Tool, by_model
 from settled.api.vault import Vault
 from settled.core.breaker import Breaker
 from settled.core.budget import Pool, Pools, RetryBudget, RunBudget, TokenWindow
 from settled.core.invalid import InvalidStreak
-from settled.core.strict_json import InvalidJson, parse_object
+from settled.core.strict_json import InvalidJson
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
 from settled.drivers.loops import aside
@@ -148,7 +147,7 @@ class Guard(Declaring, Operating):
 
     def make(self, bound: BoundCall[T]) -> Result[T]:
         """Make a bound call from plain code."""
-        if bound.tool.is_async:
+        if bound.tool.needs_loop:
             if in_loop():
                 raise DeclarationError(f"{bound.tool.name} is async: await {bound.tool.name}.acall(…)")
             return self.floor.home.run(self.amake(bound))
@@ -160,20 +159,20 @@ class Guard(Declaring, Operating):
             return prepared
         result = drafting.prepare(self, prepared) if bound.tool.drafted and not bound.by_hand else None
         if result is None:
-            result = making.finish(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
+            result = answering.finish(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
         return fallbacks.instead(self, prepared, result) if bound.tool.follows and not bound.by_hand else result
 
     def value_of(self, bound: BoundCall[T]) -> T:
         """Make a bound call from plain code; return its value or raise."""
-        if bound.tool.is_async or bound.tool.follows:
+        if bound.tool.needs_loop or bound.tool.follows:
             return self.make(bound).unwrap()
         run = current_run.get()
         if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
-            return cast("T", making.value_on_record(self, bound.tool, known))
+            return cast("T", answering.value_on_record(self, bound.tool, known))
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return cast("T", prepared.unwrap())
-        value: T = making.value_of(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
+        value: T = answering.value_of(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
         return value
 
     async def avalue_of(self, bound: BoundCall[T]) -> T:
@@ -182,12 +181,12 @@ class Guard(Declaring, Operating):
             return (await self.amake(bound)).unwrap()
         run = current_run.get()
         if run is not None and run.recollection and (known := await recalling.aknown(self, run, bound)):
-            return cast("T", making.value_on_record(self, bound.tool, known))
+            return cast("T", answering.value_on_record(self, bound.tool, known))
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return cast("T", prepared.unwrap())
         answer = await aio.make(prepared.life, prepared.binding, self.floor)
-        value: T = making.value_of(self, prepared, answer)
+        value: T = answering.value_of(self, prepared, answer)
         return value
 
     async def amake(self, bound: BoundCall[T]) -> Result[T]:
@@ -201,7 +200,7 @@ class Guard(Declaring, Operating):
         drafted = bound.tool.drafted and not bound.by_hand
         result = await drafting.aprepare(self, prepared) if drafted else None
         if result is None:
-            result = making.finish(self, prepared, await aio.make(prepared.life, prepared.binding, self.floor))
+            result = answering.finish(self, prepared, await aio.make(prepared.life, prepared.binding, self.floor))
         follows = bound.tool.follows and not bound.by_hand
         return await fallbacks.ainstead(self, prepared, result) if follows else result
 
@@ -214,15 +213,15 @@ class Guard(Declaring, Operating):
         """Return the call that a model asks for; or the result that says why there is none."""
         tool = self.tools.get(str(name))  # a model may send anything for a name
         if tool is None:
-            return making.unknown_tool(self, str(name))
+            return answering.unknown_tool(self, str(name))
         step = None if step is None else str(step)
         try:
-            given = dict(arguments) if isinstance(arguments, Mapping) else numbers(parse_object(arguments))
+            given = dict(arguments) if isinstance(arguments, Mapping) else tool.schema.read(arguments)
         except InvalidJson as error:
-            return making.invalid(self, by_model(tool, {}, step), {"arguments": str(error)})
+            return answering.invalid(self, by_model(tool, {}, step), {"arguments": str(error)})
         except (TypeError, AttributeError):
             why = f"JSON text or an object is wanted, not {type(arguments).__name__}"
-            return making.invalid(self, by_model(tool, {}, step), {"arguments": why})
+            return answering.invalid(self, by_model(tool, {}, step), {"arguments": why})
         return by_model(tool, given, step)
 
     def dispatch(self, name: str, arguments: Given, *, step: str | None = None) -> Result[Any]:
@@ -364,7 +363,7 @@ class Guard(Declaring, Operating):
             or self.floor.tell("alert", None, kind=alert.kind, operation_id=alert.operation_id, at=alert.at)
         ]
         if self.postman.receivers:
-            self._shown = set(taken)
+            self._shown = {alert.alert_id for alert in alerts}  # a sink that raises keeps nobody else from being told
             self.postman.poke()
         elif taken:
             self.journal.delivered(taken)

@@ -112,6 +112,8 @@ class Run:
 
     turn_was = ""
     """What the turn was named by before its history was shortened."""
+    after: Sequence[str] = ()
+    """What was answered last before this turn: its id, and the steps that it may be."""
     lane = ""
     """Of a joined agent."""
     lane_entry = 0
@@ -187,6 +189,7 @@ class Run:
             self._answered,
             on_error=self.on_error,
             turn_was=self.turn_was,
+            after=self.after,
             parent=inside.run_id if inside else "",
             parent_entry=outer.run_entry if outer else 0,
         )

@@ -30,6 +30,10 @@ class Tool(Generic[P, T]):
     """A guarded function. Made by ``@guard.tool`` or ``@settled.tool`` + ``guard.add``."""
 
     is_async = False
+    needs_loop = False
+    """Its calls are made in an event loop, whoever asks for them."""
+    unseen = False
+    """It is a framework's, which has not told of it yet."""
 
     def __init__(self, function: Callable[P, Any], options: Options, schema: Schema | None = None) -> None:
         self.function = function
@@ -117,6 +121,7 @@ class AsyncTool(Tool[P, T]):
     """A guarded ``async def``."""
 
     is_async = True
+    needs_loop = True
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> PendingCall[T]:
         """Return the call; awaiting it makes it and gives its value, or raises why not."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from settled.core.call import Call
 
 NOT_TRIED = ("breaker_open", "paused")
+CONTROL_FLOW = "control_flow"
+"""Reason of a call that a framework took over before it was done, for an approval: it is to be made after that."""
 ENDS = ("succeeded", "failed", "not_done", "partial", "refused", "compensated", "expired")
 
 
@@ -80,8 +82,8 @@ class Overtaken(Struct, frozen=True):
 
 
 def may_give_way(outcome: Outcome) -> bool:
-    """Whether it is proved, and not only said by a person, that nothing was done."""
-    if outcome.asserted or outcome.disputed:
+    """Whether it is proved, and not only said by a person, that nothing was done, nor is to be done by itself yet."""
+    if outcome.asserted or outcome.disputed or outcome.reason == CONTROL_FLOW:
         return False
     untried = outcome.status == "rejected" and outcome.reason in NOT_TRIED
     return untried or outcome.status in ("failed", "not_done")

@@ -46,7 +46,7 @@ BY_THE_FAULT = frozenset({"attempts", "in_doubt", "uncertain", "permanent", "inv
 
 def why(fault: Fault | None, step: Again | Stop) -> str:
     """Return the reason to be kept and shown: the fault's code, or what stood in the way of a retry."""
-    if isinstance(step, Stop) and step.reason not in BY_THE_FAULT:
+    if isinstance(step, Stop) and step.reason not in BY_THE_FAULT and (fault is None or step.reason != fault.kind):
         return step.reason
     return fault.code if fault is not None else ""
 

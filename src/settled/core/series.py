@@ -27,7 +27,7 @@ from settled.core.commands import (
     expect,
 )
 from settled.core.late import Evidence
-from settled.core.model import Effect, Fault, FaultClass
+from settled.core.model import Effect, Fault
 from settled.core.model import Evidence as Proof
 from settled.core.outcome import NEVER_SENT, TooLate, read
 from settled.core.progress import Begin, Close, End, FencedOut
@@ -360,8 +360,7 @@ class Series(Wire):
         return replace(answer, value=self.value, fresh=True) if fault is None else answer
 
     def _given_up(self, fault: Fault, step: Stop) -> Answer:
-        final = fault.kind in (FaultClass.PERMANENT, FaultClass.INVALID)
-        state = State.FAILED if final else State.NOT_DONE
+        state = State.FAILED if fault.final else State.NOT_DONE
         reason = why(fault, step)
         return Answer(STATUS_OF[state], reason, fault=fault, retry_after=step.park, recorded=False, attempts=self.made)
 

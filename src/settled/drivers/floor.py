@@ -6,6 +6,7 @@ import logging
 import random
 import threading
 import time
+from asyncio import CancelledError
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -315,6 +316,6 @@ class Floor:
         for sink in self.sinks:
             try:
                 sink(event, about | facts)
-            except Exception:  # noqa: BLE001 - a call may be between its effect and its record
+            except (Exception, CancelledError):  # noqa: BLE001 - a call may be between its effect and its record
                 taken = False
         return taken

@@ -36,6 +36,7 @@ from settled.core.values import replace
 from settled.drivers.attempts import SHORTEST_SLEEP, finished, late_of, probed, raised, run_here, timed_out
 from settled.drivers.joining import join
 from settled.drivers.leaving import Leaving, in_thread, within
+from settled.drivers.loops import leaked
 from settled.drivers.presence import seconds_to_wait
 from settled.drivers.waiting import while_blocked
 from settled.errors import JournalError
@@ -167,7 +168,7 @@ class Hand(Struct):
     def _heeding(self, ended: Ended) -> Ended:
         """Ctrl-C, exit: it is put on record, and raised again once that is done."""
         outcome = ended.outcome
-        if type(outcome) is Returned or isinstance(outcome.error, Exception):
+        if type(outcome) is Returned or isinstance(outcome.error, Exception) or leaked(outcome.error):
             return ended
         self.interruption = outcome.error
         return replace(ended, abandoned=True)

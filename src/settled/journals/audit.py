@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from hashlib import sha256
 from itertools import groupby, islice
 from operator import attrgetter
@@ -14,7 +15,7 @@ from settled.core.states import State
 from settled.core.values import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from settled.core.model import Moment
     from settled.ports import CallQuery
@@ -24,6 +25,8 @@ Head = tuple[str, int, str]
 """A log row for a seal: whose it is, its number, and its head."""
 MOST_IN_SEAL: Final = 20_000
 """Rows in one seal, so that none keeps others waiting long."""
+_BETWEEN: Final = 0.005
+"""Seconds between two seals: who waits for a lock on SQLite looks for it every millisecond or less."""
 
 
 def matches(call: Call, query: CallQuery, now: Moment) -> bool:
@@ -44,6 +47,15 @@ def seal_over(previous: str, heads: Iterable[Head]) -> str:
     """Return the seal that chains ``heads`` to the seal before."""
     lines = [previous, *[f"{operation_id} {no} {head}" for operation_id, no, head in heads]]
     return sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def in_pieces(seal: Callable[[], int]) -> bool:
+    """Seal a log that may be long, each piece in a transaction of its own; return whether there was anything."""
+    sealed = rows = seal()
+    while rows >= MOST_IN_SEAL:
+        time.sleep(_BETWEEN)  # others write meanwhile
+        rows = seal()
+    return sealed > 0
 
 
 def head_of(row: LogRow) -> Head:

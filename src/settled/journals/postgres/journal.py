@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.values import replace
 from settled.errors import JournalError
+from settled.journals.audit import in_pieces
 from settled.journals.commit import GroupCommit
 from settled.journals.forks import tell_of_forks
 from settled.journals.postgres import care
@@ -139,7 +140,7 @@ class PostgresJournal(StoredJournal):
 
     def seal(self) -> bool:
         """Chain the log heads that are new since the last seal; return whether there were any."""
-        sealed: bool = self.perform(Errand(self._sealer.seal))
+        sealed = in_pieces(lambda: self.perform(Errand(self._sealer.seal)))
         if sealed:
             self._connections.identity.leave_mark()
         return sealed

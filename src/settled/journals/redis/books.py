@@ -141,13 +141,11 @@ class RedisBooks(RedisRuns):
 
     def _change(self, operation_id: bytes, before: Stored, found_by: Mapping[bytes, bytes]) -> None:
         """Let a call be found by what it is now. What a member sorts by, if not by its call's place, stands with it."""
-        was = before.found_by or as_it_stands(before.call)
-        for start, own in was.items():
-            if found_by.get(start) != own:
-                self._own.leave(start, own or before.place, operation_id)
-        for start, own in found_by.items():
-            if was.get(start) != own:
-                self.enter(start, operation_id, own or before.place)
+        was, own = before.found_by or as_it_stands(before.call), self._own
+        own.leave(operation_id, {at: by for at, by in was.items() if found_by.get(at) != by}, before.place)
+        entered = {at: by or before.place for at, by in found_by.items() if was.get(at) != by}
+        if entered:
+            own.places(operation_id).update(entered)
 
     def put_key(self, call: Call) -> None:
         """Keep the key that a call has now: the one that it had is free."""
@@ -170,10 +168,8 @@ class RedisBooks(RedisRuns):
         if before is None:
             return
         operation_id = raw(call.operation_id)
-        for start in of_the_whole_life(call):
-            self._own.leave(start, before.place, operation_id)
-        for start, own in as_it_stands(before.call).items():
-            self._own.leave(start, own or before.place, operation_id)
+        found_by = dict.fromkeys(of_the_whole_life(call), NEW) | as_it_stands(before.call)
+        self._own.leave(operation_id, found_by, before.place)
         self._own.rows[key_row(call.key)] = None
         self._own.calls[call.operation_id] = None
 
@@ -237,4 +233,4 @@ class RedisBooks(RedisRuns):
         for alert_id in alert_ids:
             number = b"%020d" % alert_id
             self._own.rows[b"alert " + number] = None
-            self._own.leave(ALERTS, number, b"")
+            self._own.leave(NEW, {ALERTS: number}, NEW)

@@ -136,7 +136,7 @@ class Held:
 
     def leave(self, start: bytes, name: bytes, place: bytes) -> None:
         """Let it be found there no more."""
-        self._own.leave(start, place, name)
+        self._own.leave(name, {start: place}, NEW)
 
     def trim(self, last: int) -> None:
         """Cut the log off behind its row with this number."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.values import replace
 from settled.errors import JournalError
+from settled.journals.audit import in_pieces
 from settled.journals.clock import ServerClock
 from settled.journals.commit import GroupCommit
 from settled.journals.forks import tell_of_forks
@@ -240,7 +241,7 @@ class RedisJournal(GroupJournal):
         self._mind_log()
         if not audit.unsealed(self._look):
             return False
-        sealed: bool = self.perform(Errand(lambda books, now: audit.seal(books, self._look, now)))
+        sealed = in_pieces(lambda: self.perform(Errand(lambda books, now: audit.seal(books, self._look, now))))
         if sealed:
             self._connections.identity.leave_mark()
         return sealed

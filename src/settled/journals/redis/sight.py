@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from settled.journals.redis.cells import GONE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from settled.journals.redis.cells import Stored
 
@@ -68,11 +68,16 @@ class Pages(Struct, eq=False):
             found = self.index[name] = {}
         return found
 
-    def leave(self, start: bytes, place: bytes, name: bytes) -> None:
-        """Let a member go; one that only this transaction has made was never there."""
-        if place:
-            self.left[start + place + name] = None
-        self.places(name)[start] = GONE
+    def leave(self, name: bytes, found_by: Mapping[bytes, bytes], place: bytes) -> None:
+        """Let a name go from these prefixes, where it sorts by what is said or else by ``place``.
+
+        What only this transaction has made has no place yet, and was never there.
+        """
+        places = self.places(name)
+        for start, own in found_by.items():
+            if own or place:
+                self.left[start + (own or place) + name] = None
+            places[start] = GONE
 
     def take_in(self, more: Pages) -> None:
         """Write what ``more`` holds behind what is here."""

@@ -106,7 +106,9 @@ class JournalFile:
         if not Path(self.path).parent.is_dir():
             raise JournalError(f"the journal {self.path} cannot be created: its folder does not exist; make it first")
         try:
-            size = Path(self.path).stat().st_size
+            status = Path(self.path).stat()
+            size = status.st_size
+            self._check_names(status)
         except FileNotFoundError:
             size = -1
         except OSError as fault:
@@ -120,6 +122,13 @@ class JournalFile:
             f"the journal {self.path} {what}, and it must exist (must_exist= or journal_id= was given): "
             "correct the path, or leave these out to create a journal"
         )
+
+    def _check_names(self, status: os.stat_result) -> None:
+        """By another name nobody finds the write-ahead log, which lies beside the path: calls would be made twice."""
+        if status.st_nlink > 1:
+            raise JournalError(f"the journal {self.path} has other names (hard links): let it have this one alone")
+        if status.st_dev != Path(self.path).parent.stat().st_dev:
+            raise JournalError(f"the journal {self.path} is mounted by itself: mount its folder, not the file alone")
 
     def _climb(self, connection: sqlite3.Connection, mark: Mark | None, *, required: bool, any_step: bool) -> int:
         """Bring the schema up to date; return the version that it had."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from settled import host
 from settled.errors import JournalError
-from settled.journals.audit import MOST_IN_SEAL
+from settled.journals.audit import in_pieces
 from settled.journals.commit import GroupCommit
 from settled.journals.forks import tell_of_forks
 from settled.journals.mark import remove_mark
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from settled.ports import Joint, Report
 
 Synchronous = Literal["FULL", "NORMAL"]
-_BETWEEN = 0.005
-"""Seconds between two seals of a long log: another process looks for the lock every millisecond or less."""
 
 
 class SqliteJournal(StoredJournal):
@@ -110,13 +107,10 @@ class SqliteJournal(StoredJournal):
 
     def seal(self) -> bool:
         """Chain the log heads that are new since the last seal; return whether there were any."""
-        sealed = rows = self.perform(Errand(audit.seal))
-        while rows == MOST_IN_SEAL:  # each piece in a transaction of its own: others write in between
-            time.sleep(_BETWEEN)
-            rows = self.perform(Errand(audit.seal))
+        sealed = in_pieces(lambda: self.perform(Errand(audit.seal)))
         if sealed:
             self._file.leave_mark()
-        return bool(sealed)
+        return sealed
 
     def verify(self, head: str | None = None) -> Report:
         """Check every chain and seal, and every call against its log; with ``head``, that the log goes on from it."""
