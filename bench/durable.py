@@ -388,7 +388,9 @@ def replays(folder: Path) -> Callable[[int], None]:
 def filled(folder: Path, records: int) -> None:
     """Put finished records into the journal in ``folder``, as the calls that they are of would have."""
     from settled import host
+    from settled.api.asking import new_operation_id
     from settled.core.claim import Claim
+    from settled.core.keys import random_key
     from settled.core.progress import End
     from settled.journals.sqlite import SqliteJournal
     from settled.journals.sqlite.books import SqliteBooks
@@ -400,11 +402,11 @@ def filled(folder: Path, records: int) -> None:
     books, owner = SqliteBooks(connection), host.this_process()
     for first in range(0, records, 20_000):
         connection.execute("BEGIN")
-        for i in range(first, min(records, first + 20_000)):
-            token, now = os.urandom(10).hex(), host.now()
-            ask = make_ask(operation_id=f"op_{i:08x}{token}", key=f"pay:{token}", owner=owner)
-            call = Claim(ask).apply(books, now).call  # type: ignore[union-attr]  # nothing is in its way
-            End(call.operation_id, 1, 1, None, b'1j{"number":1}').apply(books, now)
+        for _ in range(first, min(records, first + 20_000)):
+            own, now = new_operation_id(), host.now()
+            ask = make_ask(operation_id=own, key=random_key(os.urandom(16), tool="pay", at=now.wall), owner=owner)
+            Claim(ask).apply(books, now)
+            End(own, 1, 1, None, b'1j{"number":1}').apply(books, now)
         connection.execute("COMMIT")
     connection.close()
 

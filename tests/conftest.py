@@ -27,6 +27,15 @@ def postgres():
         yield server
 
 
+@pytest.fixture(scope="session")
+def redis():
+    """A Valkey server that syncs each write, as runs that are undone need it. It fails as ``postgres`` does."""
+    from tests.servers.redis import RedisServer  # noqa: PLC0415 - few tests need redis
+
+    with RedisServer() as server:
+        yield server
+
+
 def pytest_configure(config):
     config.stash[UNDONE] = []
     config.pluginmanager.register(NothingSkipped(config.stash[UNDONE]), "nothing-skipped")

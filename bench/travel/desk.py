@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import httpx
 
 import settled
+from bench.pace import breaker_at
 from bench.travel.plan import PARTS, STAY, Part
 from bench.travel.weather import LIFETIME, TIMEOUT
 
@@ -21,17 +22,9 @@ if TYPE_CHECKING:
 
 PACE = 20.0
 """How much faster than in earnest a trip is made: settled's own pauses are divided by it."""
-_USUAL = settled.BreakerPolicy()
-_BREAKER = replace(
-    _USUAL,
-    seconds=_USUAL.seconds / PACE,
-    cooldown=_USUAL.cooldown / PACE,
-    longest_cooldown=_USUAL.longest_cooldown / PACE,
-    lease=_USUAL.lease / PACE,
-)
 _PACE: dict[str, Any] = {
     "retry": settled.Backoff(base=0.1 / PACE, throttled_base=1 / PACE, cap=1.0),
-    "breaker": _BREAKER,
+    "breaker": breaker_at(PACE),
 }
 _PROBES = 5
 """Tries of one question to a service."""

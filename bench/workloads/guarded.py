@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import time
-from dataclasses import replace
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import httpx
 import tenacity
 
 import settled
+from bench.pace import breaker_at
 from bench.workloads.bare import is_transient
 from bench.workloads.orders import ATTEMPTS, BASE, CAP, PACE, THROTTLED_BASE, Report
 from bench.workloads.world import contract
@@ -33,14 +33,7 @@ PATIENCE = 3
 SETTLINGS = 10
 """Times that the queue is gone through at the most, as a schedule would."""
 _BACKOFF = settled.Backoff(base=BASE, throttled_base=THROTTLED_BASE, cap=CAP)
-_USUAL = settled.BreakerPolicy()
-_BREAKER = replace(
-    _USUAL,
-    seconds=_USUAL.seconds / PACE,
-    cooldown=_USUAL.cooldown / PACE,
-    longest_cooldown=_USUAL.longest_cooldown / PACE,
-    lease=_USUAL.lease / PACE,
-)
+_BREAKER = breaker_at(PACE)
 _WORDS: dict[str, Word] = {
     "succeeded": "done",
     "failed": "failed",

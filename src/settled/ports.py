@@ -35,6 +35,8 @@ class CallQuery:
     limit: int = 100
     after: str | None = None
     """Operation id of the last row of the page before."""
+    readable: bool = False
+    """Leave out records that cannot be read, and tell of them in the log; else they are an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,8 @@ class Journal(Protocol):
     def log(self, operation_id: str) -> Sequence[LogRow]:
         """Return the log of one call, oldest first."""
 
-    def runs(self, limit: int = 100) -> Sequence[RunRecord]:
-        """List runs, newest first."""
+    def runs(self, limit: int = 100, *, named: str | None = None) -> Sequence[RunRecord]:
+        """List runs, newest first; ``named``: those with this id, of whatever tenant."""
 
     def run(self, tenant: str, run_id: str) -> RunRecord | None:
         """Return the record of a run."""

@@ -9,8 +9,6 @@ import pytest
 
 import settled
 from settled.observe import Webhook, verify
-from tests.servers.postgres import PostgresServer
-from tests.servers.redis import RedisServer
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 PATIENCE = 30.0
@@ -72,18 +70,6 @@ def inbox():
 @pytest.fixture
 def place(tmp_path):
     return f"sqlite:///{tmp_path}/agent.db"
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    with PostgresServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def redis():
-    with RedisServer() as server:
-        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgres", "redis"])

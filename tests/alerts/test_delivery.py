@@ -1,5 +1,6 @@
 """Alerts reach their receivers: once as far as can be, for as long as it takes, and so does their end."""
 
+import asyncio
 import json
 import os
 import signal
@@ -168,6 +169,30 @@ def test_a_receiver_that_fails_is_tried_again_under_the_same_id(guarded, inbox, 
     assert guarded.journal.alerts() == []
     assert len({event["id"] for event in inbox.events}) == 1
     assert len(inbox.events) == 5, "a redirect is a failure, and is not followed"
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit])
+def test_what_a_receiver_or_a_sink_raises_ends_no_thread(place, error):
+    """A cancellation that leaks out of somebody's client is no Exception."""
+    failing = True
+
+    class Leaky(Kept):
+        def deliver(self, notice):
+            super().deliver(notice)
+            if failing:
+                raise error
+
+    def sink(event, facts):
+        raise asyncio.CancelledError
+
+    receiver = Leaky()
+    with settled.Guard(place, alerts=[receiver, sink]) as guard:
+        declare(guard)
+        guard.tools["pay"].call(to="a")
+        until(lambda: receiver.notices, "the first try")
+        failing = False
+        until(lambda: len(receiver.notices) > 1, "another try")
+    assert len({notice.notice_id for notice in receiver.notices}) == 1
 
 
 def test_between_tries_there_is_a_pause(guarded, inbox):
@@ -360,15 +385,15 @@ def test_who_lives_is_not_followed(place, inbox):
         assert len(inbox.events) == 1
 
 
+def app_in(folder, place, inbox):
+    """Write an app whose alerts go to the inbox; return the environment in which it is imported."""
+    (folder / "app.py").write_text(APP)
+    told = {"PLACE": place, "HOOK": inbox.url, "SECRET": SECRET}
+    return {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{folder}", **told}
+
+
 def test_one_round_of_a_worker_delivers_too(tmp_path, place, inbox):
-    (tmp_path / "app.py").write_text(APP)
-    around = {
-        **os.environ,
-        "PYTHONPATH": f"{ROOT / 'src'}:{tmp_path}",
-        "PLACE": place,
-        "HOOK": inbox.url,
-        "SECRET": SECRET,
-    }
+    around = app_in(tmp_path, place, inbox)
     with settled.Guard(place) as guard:
         pay, _ = declare(guard)
         pay.call(to="a")
@@ -379,14 +404,7 @@ def test_one_round_of_a_worker_delivers_too(tmp_path, place, inbox):
 
 
 def test_the_worker_delivers_what_a_killed_process_has_left(tmp_path, place, inbox):
-    (tmp_path / "app.py").write_text(APP)
-    around = {
-        **os.environ,
-        "PYTHONPATH": f"{ROOT / 'src'}:{tmp_path}",
-        "PLACE": place,
-        "HOOK": inbox.url,
-        "SECRET": SECRET,
-    }
+    around = app_in(tmp_path, place, inbox)
     code = (
         "import app, os, signal; app.guard.postman.poke = lambda: None; app.pay.call(to='a'); os.kill(os.getpid(), 9)"
     )
@@ -403,14 +421,7 @@ def test_the_worker_delivers_what_a_killed_process_has_left(tmp_path, place, inb
 
 
 def test_a_script_that_ends_at_once_has_told(tmp_path, place, inbox):
-    (tmp_path / "app.py").write_text(APP)
-    around = {
-        **os.environ,
-        "PYTHONPATH": f"{ROOT / 'src'}:{tmp_path}",
-        "PLACE": place,
-        "HOOK": inbox.url,
-        "SECRET": SECRET,
-    }
+    around = app_in(tmp_path, place, inbox)
     code = "import app; app.pay.call(to='a'); app.guard.close()"
     subprocess.run([sys.executable, "-c", code], env=around, cwd=tmp_path, timeout=60, check=True)
     assert inbox.kinds() == [("opened", "unknown")]

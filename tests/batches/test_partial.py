@@ -8,6 +8,7 @@ from contextlib import nullcontext
 import pytest
 
 import settled
+from settled.api.carrying_on import carry_on
 from settled.api.queue import waiting
 from settled.cli import main
 from settled.core.states import State
@@ -327,7 +328,7 @@ def test_only_what_was_done_is_undone_and_doubt_is_left_to_a_person(guard, store
     [left] = waiting(guard.journal)
     guard.resolve(left.operation_id, "happened", by="eva", reason="seen")
     store.held.append("d3")
-    assert settled.api.sagas.carry_on(guard, wait=1.0).compensated == 1
+    assert carry_on(guard, wait=1.0).compensated == 1
     assert (store.removed[-1], store.held) == (["d3"], [])
 
 

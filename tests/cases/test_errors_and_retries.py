@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
 import settled
+from settled.cli.app import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 QUICK = settled.Backoff(base=0.001, throttled_base=0.001)
 
@@ -81,6 +87,43 @@ def test_case_024_a_definite_refusal_is_replayed(guard: settled.Guard) -> None:
     first, again = act.call(n=1), act.call(n=1)
     assert (first.status, again.status, again.replayed) == ("failed", "failed", True)
     assert len(made) == 1
+
+
+TURNED_AWAY = {
+    "401": refusal(401),
+    "expired token": refusal(400, {"__type": "ExpiredTokenException"}),
+    "certificate": httpx.ConnectError("certificate verify failed"),
+    "name": socket.gaierror(-2, "Name or service not known"),
+}
+TURNED_AWAY["certificate"].__cause__ = ssl.SSLCertVerificationError(1, "certificate verify failed")
+
+
+@pytest.mark.parametrize("error", TURNED_AWAY.values(), ids=TURNED_AWAY)
+def test_case_024_who_asks_was_turned_away_not_the_call(guard: settled.Guard, error: Exception) -> None:
+    """It is not repeated meanwhile, and not pinned: once the token was renewed the same key, the same run goes on."""
+    broken = True
+    made: list[str] = []
+
+    def bill(order: str) -> str:
+        made.append(order)
+        if broken:
+            raise error
+        return "billed"
+
+    keyed = guard.tool(effect="write", breaker=None, retry=QUICK, key="bill:{order}", name="keyed")(bill)
+    plain = guard.tool(effect="write", breaker=None, retry=QUICK, name="plain")(bill)
+
+    def task() -> list[settled.Result[str]]:
+        with guard.run("nightly"):
+            return [keyed.call("k"), plain.call("p")]
+
+    first = task()
+    assert [(r.status, r.next, r.retryable) for r in first] == [("not_done", "ask_human", False)] * 2
+    assert "before a person has put right" in first[0].message
+    assert made in (["k", "p"], ["k", "k", "p", "p"]), "a name is looked up once more"
+    broken = False
+    assert [r.value for r in task()] == ["billed"] * 2
+    assert made[-2:] == ["k", "p"]
 
 
 def test_case_027_a_result_that_fails_validation_is_still_done(guard: settled.Guard) -> None:
@@ -171,6 +214,22 @@ def test_case_035_no_hint_is_slept_that_does_not_fit(guard: settled.Guard, hint:
     assert result.status in ("not_done", "succeeded")
 
 
+@pytest.mark.parametrize("hint", [86_400.0, 1e10, 1e13, 1e300])
+def test_case_035_without_a_deadline_nothing_is_slept_for_hours_and_the_lists_still_show_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hint: float
+) -> None:
+    address = f"sqlite:///{tmp_path}/journal.db"
+    with settled.Guard(address) as guard:
+        act, made = scripted(guard, [settled.NotExecuted("later", retryable=True, retry_after=hint)])
+        result = act.call()
+    assert (result.status, len(made)) == ("not_done", 1)
+    assert result.retry_after is not None
+    assert result.retry_after >= hint - 1
+    for words in (["list"], ["list", "--json"], ["show", result.operation_id or ""]):
+        assert main(["calls", *words, "--journal", address]) == 0
+    assert "parked" in capsys.readouterr().out
+
+
 def test_case_035_a_hint_that_fits_is_waited_in_full(guard: settled.Guard) -> None:
     act, _ = scripted(guard, [refusal(429, **{"Retry-After": "0.4"}), "fine"])
     began = time.monotonic()
@@ -208,6 +267,27 @@ def test_case_043_truncated_arguments_are_never_executed(guard: settled.Guard) -
     assert made == []
 
 
+@pytest.mark.parametrize("nothing", ["", " \n", b""])
+def test_an_empty_text_is_no_arguments_of_a_tool_that_takes_none(guard: settled.Guard, nothing: Any) -> None:
+    """Models send it for such tools, however often they are told not to; elsewhere it may be what is left of more."""
+    made: list[str] = []
+
+    @guard.tool(effect="write")
+    def lock() -> str:
+        made.append("lock")
+        return "locked"
+
+    @guard.tool(effect="write")
+    def wipe(folder: str = "/") -> str:
+        made.append(folder)
+        return "wiped"
+
+    assert guard.dispatch("lock", nothing).value == "locked"
+    assert guard.dispatch("wipe", nothing).status == "invalid"
+    assert guard.dispatch("lock", "null").status == "invalid"
+    assert made == ["lock"]
+
+
 def test_case_041_an_unknown_tool_is_never_taken_for_a_near_one(guard: settled.Guard) -> None:
     act, made = scripted(guard, ["x"])
     assert guard.dispatch(act.name.upper(), "{}").reason == "unknown_tool"
@@ -228,6 +308,26 @@ async def test_case_048_cancelled_calls_do_not_trip_the_breaker(guard: settled.G
         with pytest.raises(asyncio.CancelledError):
             await task
     assert guard.breakers.of(look)[0].state(guard.floor.now()) == "closed"
+
+
+@pytest.mark.parametrize("stands_in_the_way", ["breaker_open", "deadline", "paused"])
+@pytest.mark.parametrize("effect", ["idempotent", "deduplicated"])
+def test_what_bars_another_attempt_hides_no_doubt(guard: settled.Guard, effect: Any, stands_in_the_way: str) -> None:
+    """A call that may have happened is unknown to who asks for it, not "nothing was tried": also to who asks later."""
+    trip = settled.BreakerPolicy.static(failures=1, cooldown=60)
+    more = {"remote_retention": 3600} if effect == "deduplicated" else {}
+    act, made = scripted(
+        guard, [httpx.ReadTimeout("lost")], effect=effect, key="k:{n}", attempts=1, breaker=trip, **more
+    )
+    first = act.call(n=1)
+    if stands_in_the_way != "breaker_open":
+        guard.breakers.of(act)[0].reset()
+    if stands_in_the_way == "paused":
+        guard.pause("act", by="ann", reason="ill")
+    again = act.options(within=0.0 if stands_in_the_way == "deadline" else None).call(n=1)
+    assert (first.status, again.status, again.operation_id) == ("unknown", "unknown", first.operation_id)
+    assert "may have happened" in again.message
+    assert made.count(1) == 1
 
 
 def test_case_049_bad_requests_are_neutral(guard: settled.Guard) -> None:
@@ -270,6 +370,44 @@ async def test_case_051_a_tool_that_raises_cancelled_is_unknown_and_the_process_
         raise asyncio.CancelledError
 
     assert (await leaky.acall()).status == "unknown"
+
+
+@pytest.mark.parametrize("timeout", [None, 5.0])
+def test_case_051_so_it_is_in_plain_code(guard: settled.Guard, timeout: float | None) -> None:
+    @guard.tool(effect="write", timeout=timeout)
+    def leaky() -> str:
+        raise asyncio.CancelledError
+
+    result = guard.dispatch("leaky", {})
+    assert (result.status, result.reason) == ("unknown", "cancelled")
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, StopIteration])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_case_051_a_probe_that_raises_it_has_told_nothing_and_holds_up_no_other(
+    guard: settled.Guard, error: type[BaseException], is_async: bool
+) -> None:
+    poison = True
+
+    def seen(call: settled.Call) -> settled.Happened:
+        if call.arguments["n"] == 1 and poison:
+            raise error
+        return settled.Happened("found")
+
+    async def looked(call: settled.Call) -> settled.Happened:
+        return seen(call)
+
+    @guard.tool(effect="write", probe=looked if is_async else seen, max_request_lifetime=0.0, breaker=None)
+    def send(n: int) -> str:
+        raise TimeoutError
+
+    assert (await send.acall(1)).status == "unknown"
+    assert await asyncio.to_thread(lambda: send.call(1).status) == "unknown"
+    assert (await send.acall(2)).status == "succeeded"
+    assert (await guard.areconcile()).left == 1
+    assert (await asyncio.to_thread(guard.reconcile)).probes_failed == 1
+    poison = False
+    assert (await guard.areconcile()).happened == 1
 
 
 async def test_case_051_a_real_cancellation_is_re_raised_and_the_answer_recorded(guard: settled.Guard) -> None:

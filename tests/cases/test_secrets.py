@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 from contextlib import nullcontext
@@ -130,6 +131,22 @@ def test_case_068_a_secret_is_known_in_each_spelling(tmp_path: Path, secret: str
     kept = everything(tmp_path)
     assert b"bad <" in kept
     assert b"p4ss-SECRET" not in kept + shown
+
+
+@pytest.mark.parametrize("coded", [base64.b64encode, base64.urlsafe_b64encode, lambda secret: secret.hex().encode()])
+@pytest.mark.parametrize("secret", ["p4ssSECRET", "p4ss-SECRET?>é"])
+def test_case_068_a_secret_is_known_encoded(tmp_path: Path, secret: str, coded: Callable[[bytes], bytes]) -> None:
+    text = coded(secret.encode()).decode()
+    with settled.Guard(f"sqlite:///{tmp_path}/j.db") as guard:
+
+        @guard.tool(effect="write", redact=("password",), attempts=1, breaker=None)
+        def login(password: str) -> str:
+            raise RuntimeError(f"bad <{text}>")
+
+        login.call(secret)
+    kept = everything(tmp_path)
+    assert b"bad <" in kept
+    assert text.rstrip("=").encode() not in kept
 
 
 def test_case_068_a_key_that_cannot_be_made_shows_no_secret(guard: settled.Guard) -> None:

@@ -31,6 +31,7 @@ from settled.core.commands import (
 )
 from settled.core.machine import Life
 from settled.core.model import Terms
+from settled.core.outcome import read
 from settled.core.policy import Limits, Policy
 from settled.core.values import replace
 from settled.errors import JournalError, NotExecuted, PartlyDone
@@ -77,12 +78,14 @@ class Script:
     meddle: Callable[[Script, str], object] | None = None
     """What others do just before a command is performed."""
     now: float = 0.0
+    life: Any = None
+    """Of the asker at work."""
     sent: list[Command] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
     def drive(self, life: Life) -> Answer:
         """Run the life to its answer."""
-        flow = life.run()
+        self.life, flow = life, life.run()
         try:
             command = next(flow)
             while True:
@@ -116,8 +119,7 @@ class Script:
             case Repeat():
                 return self._repeat(command, nth)
             case Invoke():
-                shut = self._admit() if command.admit else None
-                return shut if isinstance(shut, Shut) else self._invoke(nth)
+                return self._unrecorded(command, nth) if command.call is None else self._invoke(nth)
             case Probe():
                 probed = self.probes[min(nth, len(self.probes)) - 1]
                 moment = self.journal.now()
@@ -129,6 +131,13 @@ class Script:
                 return Woke(self.now, local=self.local, abandoned=self.abandon_at == name)
             case _:
                 return Woke(self.now)
+
+    def _unrecorded(self, command: Invoke, nth: int) -> Ended | Shut:
+        shut = self._admit() if command.first else None
+        if isinstance(shut, Shut):
+            return shut
+        ended = self._invoke(nth)
+        return replace(ended, fault=read(ended, self.life.policy, str, attempt=command.no, doubtful=False))
 
     def _admit(self) -> Admitted | Shut:
         nth = self.counts["admission"] = self.counts.get("admission", 0) + 1

@@ -37,11 +37,16 @@ def test_a_change_is_one_row_with_what_it_brought() -> None:
 
 
 def test_a_change_without_a_payload_keeps_epoch_and_attempts() -> None:
-    after, row = evolve(call(S.PROCESSING, attempt(), attempt(2), epoch=6), Event.DOUBT, at(7))
+    after, row = evolve(call(S.PROCESSING, attempt(), attempt(2), epoch=6, log_no=1), Event.DOUBT, at(7))
     assert (row.epoch, row.attempt, row.detail, row.digest) == (6, 2, "", "")
     assert (after.epoch, after.state) == (6, S.UNKNOWN)
     _, grown = evolve(call(), Event.BEGIN, at(7), attempts=(attempt(),))
     assert grown.attempt == 1
+
+
+def test_the_first_change_brings_the_arguments() -> None:
+    _, row = evolve(call(S.PROCESSING, arguments=PAYLOAD), Event.CLAIM, at(7), detail="pay")
+    assert row.digest == sha256(PAYLOAD).hexdigest()
 
 
 def test_any_text_has_a_head() -> None:
@@ -49,8 +54,8 @@ def test_any_text_has_a_head() -> None:
 
 
 def test_the_head_is_sha_256_over_the_former_head_and_all_fields() -> None:
-    _, row = evolve(call(S.PROCESSING, log_head="before"), Event.DOUBT, at(7), detail="d\ud800")
-    fields = ["before", "op_1", "1", repr(at(7).wall), "doubt", "unknown", "1", "0", "d\ud800", ""]
+    _, row = evolve(call(S.PROCESSING, log_no=1, log_head="before"), Event.DOUBT, at(7), detail="d\ud800")
+    fields = ["before", "op_1", "2", repr(at(7).wall), "doubt", "unknown", "1", "0", "d\ud800", ""]
     assert row.head == sha256("\x1f".join(fields).encode("utf-8", "surrogatepass")).hexdigest()
     assert chain("before", row) == row.head
 

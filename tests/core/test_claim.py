@@ -98,8 +98,9 @@ def test_a_new_series_is_taken_over_whole() -> None:
 
 
 def test_a_claim_that_may_not_begin_takes_nothing_over() -> None:
-    store = journal(call(S.NOT_DONE, attempt(1, NONE)))
-    assert store.perform(Claim(ask(), begin=False)) == WouldRun()
+    absent = call(S.NOT_DONE, attempt(1, NONE))
+    store = journal(absent)
+    assert store.perform(Claim(ask(), begin=False)) == WouldRun(absent)
     assert store.books.rows == []
 
 

@@ -41,24 +41,24 @@ def heads(wish: dict[str, Any], *ends: Any) -> tuple[str, list[str]]:
 @pytest.mark.parametrize(
     ("wish", "ends", "key", "length", "head"),
     [
-        (RANDOM, (None,), "pay:fresh", 2, "c2d591e555c587ede6266cdeb2c4efa04d7337a2918e9d9a33abc3f7e8646d9f"),
-        (RANDOM, (LOST,), "pay:fresh", 2, "5f0ea0d890d884e33335d0090ee3152f9e2edb18f2cf18ed96902726d2482c9a"),
-        (RANDOM, (REFUSED,), "pay:fresh", 2, "92fdb23e9501cb7f66855cb67be63fdc85ba9a84ad5136ec45cd9ceeb09322e8"),
-        (RANDOM, (SOME,), "pay:fresh", 2, "d8bda6aa661ae5e48eac5cb24f291fb2ce8289fd795154737549a863bfa98a39"),
-        (IN_ODD_WORDS, (None,), "pay:fresh", 2, "e224bae4588f0d31033174cedfebd1b14f13c51e9312720d401d1b46a5d41909"),
+        (RANDOM, (None,), "pay:fresh", 2, "7abd5f3dca682cdf83388db4124d1a188233337d1c4a13a3c8f4863bb4f34a7f"),
+        (RANDOM, (LOST,), "pay:fresh", 2, "55fc5b93da26baeb737c2f02ace3d47312e743af4fa3b99e3b480acf99c49586"),
+        (RANDOM, (REFUSED,), "pay:fresh", 2, "4165d38d8155c2c76ced183dbc541caf4b779e3a1934508d09101c3983c788a3"),
+        (RANDOM, (SOME,), "pay:fresh", 2, "b5b8942d7ae9fc550d06417cd44542a6a82bd5e30243611e59b084cf6f7d4f26"),
+        (IN_ODD_WORDS, (None,), "pay:fresh", 2, "ba71d56a5fe70de7f2d944d9433d1ce501d235788bac7206f0293955be1510ea"),
         (
             SCOPED,
             (None,),
             "pay:c57027c695e76a37325d5ed1af848068",
             2,
-            "c2d591e555c587ede6266cdeb2c4efa04d7337a2918e9d9a33abc3f7e8646d9f",
+            "7abd5f3dca682cdf83388db4124d1a188233337d1c4a13a3c8f4863bb4f34a7f",
         ),
         (
             {**SCOPED, "terms": {"effect": Effect.IDEMPOTENT}},
             (BUSY, LOST, None),
             "pay:c57027c695e76a37325d5ed1af848068",
             6,
-            "68ddd789278cdbf9352faf582d8ced3ece3c431a8f6361d56a4d3eebcfe1dceb",
+            "94876ce70444d520707867fccbc2399fb25dfa91fc063e79293a7abf267b43bc",
         ),
     ],
 )

@@ -44,8 +44,9 @@ def test_one_changed_character_is_noticed(grant, data):
 
 @given(st.text())
 def test_any_other_text_is_refused(text):
-    with pytest.raises(Unreadable):
+    with pytest.raises(Unreadable) as refused:
         read(text, [KEY])
+    assert refused.value.why == str(refused.value) == "malformed"
 
 
 def test_a_key_that_did_not_sign_reads_nothing():
@@ -70,6 +71,55 @@ def test_a_token_fits_a_header():
     with pytest.raises(ValueError, match="name fewer tools"):
         sign(many, KEY)
     assert len(sign(GRANT, KEY)) < LONGEST / 10
+
+
+def of_length(characters):
+    """Return a grant whose token is at least so long, and no shorter one is."""
+    names = ("x" * length for length in range(LONGEST))
+    grants = (Grant(name, "acme", "jn_1", "a", 1, 1000.0, 60.0) for name in names)
+    return next(grant for grant in grants if signed_length(grant) >= characters)
+
+
+def signed_length(grant):
+    try:
+        return len(sign(grant, KEY))
+    except ValueError:
+        return LONGEST + 1
+
+
+def test_the_longest_token_is_read_and_none_that_is_longer():
+    longest = of_length(LONGEST)
+    assert len(sign(longest, KEY)) == LONGEST
+    assert read(sign(longest, KEY), [KEY]) == longest
+    with pytest.raises(Unreadable) as refused:
+        read(sign(longest, KEY).replace("settled1.", "settled1.A"), [KEY])
+    assert refused.value.why == "malformed"
+
+
+@pytest.mark.parametrize("spelling", ["settled1.abc", "settled1..{mac}", "settled2.abc.{mac}", "{token}=", " {token}"])
+def test_another_spelling_is_malformed(spelling):
+    token = sign(GRANT, KEY)
+    with pytest.raises(Unreadable) as refused:
+        read(spelling.format(token=token, mac=token.rpartition(".")[2]), [KEY])
+    assert refused.value.why == "malformed"
+
+
+def test_a_second_spelling_of_the_same_signature_is_malformed():
+    token = sign(GRANT, KEY)  # the last of 43 characters has two bits that say nothing
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    alike = letters[letters.index(token[-1]) + 1]
+    with pytest.raises(Unreadable) as refused:
+        read(token[:-1] + alike, [KEY])
+    assert refused.value.why == "malformed"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [([7], "text or bytes, or several of them"), ("short", "16 bytes at the least"), ([KEY, b"x"], "16 bytes")],
+)
+def test_what_is_no_key_says_what_one_is(given, says):
+    with pytest.raises(ValueError, match=says):
+        keys_of(given)
 
 
 @pytest.mark.parametrize(

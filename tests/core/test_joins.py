@@ -77,6 +77,18 @@ def test_a_run_that_nobody_began_is_not_joined(journal):
     assert journal.perform(join()) == NotJoined("unknown_run")
 
 
+def test_a_lane_is_held_for_the_lease_that_was_asked_for(journal, now):
+    enter(journal)
+    journal.perform(join(lease=7.0))
+    assert journal.run("", lane_id("trip", "a")).lease == now().plus(7.0)
+
+
+def test_who_is_not_joined_hears_how_the_run_stands(journal):
+    enter(journal)
+    journal.perform(StartRollback("trip", "", "why", "undo", OWNER, 30.0, 1))
+    assert journal.perform(join()) == NotJoined("rolled_back", journal.run("", "trip"))
+
+
 @pytest.mark.parametrize("state", [RunState.COMPLETED, RunState.KEPT])
 def test_a_run_that_has_ended_is_not_joined(journal, state):
     enter(journal)

@@ -152,7 +152,8 @@ def test_a_part_outweighs_a_refusal_that_comes_later() -> None:
 
 
 @pytest.mark.parametrize(
-    "kept", [call(S.PROCESSING, attempt(1)), call(S.UNKNOWN, attempt(1, MAYBE), attempt(2, MAYBE))]
+    "kept",
+    [call(S.PROCESSING, attempt(1), log_no=1), call(S.UNKNOWN, attempt(1, MAYBE), attempt(2, MAYBE), log_no=1)],
 )
 def test_what_a_part_has_brought_is_in_the_log_too(kept: Call) -> None:
     after, store = heard(kept, SOME, result=VALUE)

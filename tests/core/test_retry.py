@@ -88,6 +88,13 @@ def test_a_wait_beyond_the_deadline_is_not_slept(deadline: float, fits: bool) ->
     assert planned(BUSY, limits=Limits(deadline)) == (Again(0.5, 0.0) if fits else Stop("deadline", park=0.5))
 
 
+def test_without_a_deadline_no_hint_is_slept_for_hours_but_a_declared_wait_is() -> None:
+    asked = replace(BUSY, retry_after=121.0)
+    assert planned(replace(asked, retry_after=120.0), draw=0.0) == Again(120.0, 0.0)
+    assert planned(asked, draw=0.0) == Stop("deadline", park=121.0)
+    assert planned(asked, replace(policy(), backoff=Backoff(cap=200.0)), draw=0.0) == Again(121.0, 0.0)
+
+
 def test_what_is_in_doubt_is_not_parked() -> None:
     assert planned(LOST, limits=Limits(10.0), doubtful=True) == Stop("deadline", park=None)
 

@@ -2,116 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from settled.core.ask import Superseded
-from settled.core.books import RunRecord, RunState
+from settled.core.books import RunState
 from settled.core.claim import Claim
-from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, Woke
+from settled.core.commands import Transact
 from settled.core.model import Effect, Terms
 from settled.core.progress import Begin, End
-from settled.core.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback, worth_another
+from settled.core.rollback import Compensate, Compensated, rollback, worth_another
 from settled.core.runs import EnterRun, Held, Undone
-from settled.core.saga import EndRollback, Heed, LookThrough, StartRollback, StepUndone
-from settled.core.settling import Resolve
+from settled.core.saga import EndRollback, LookThrough, StartRollback, StepUndone
 from settled.core.states import State
-from settled.core.values import replace
-from settled.journals.memory import MemoryJournal
-from settled.testing.records import LOST, OTHER, OWNER, REFUSED, FakeClock, begun, ended, entered, make_ask, scoped
+from settled.testing.records import LOST, OTHER, OWNER, REFUSED, begun, ended, entered, scoped
+from tests.core.rolling import BACK, World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from settled.core.call import Call
-
-BACK = Terms(compensate="refund", lifetime=0.0, probed=True)
-
-
-class World:
-    """Answers the machine's commands; time passes as it waits."""
-
-    def __init__(self) -> None:
-        self.clock = FakeClock()
-        self.journal = MemoryJournal(self.clock)
-        self.entry = entered(self.journal, "r", owner=OWNER, claim="e1")
-        self.outcomes: dict[str, list[str]] = {}
-        """Operation id of a step -> statuses of its compensation, one for each try; then it succeeds."""
-        self.alive: bool | None = True
-        self.commands: list[str] = []
-        self.probes: dict[str, bool] = {}
-
-    def step(
-        self, terms: Terms = BACK, *, fault: Any = None, entry: Any = None, run: str = "r", **changes: Any
-    ) -> Call:
-        call = begun(self.journal, scoped(self.journal, run, entry or self.entry, terms=terms, **changes))
-        if fault is not None:
-            self.journal.perform(End(call.operation_id, 1, 1, fault))
-            return self.of(call)
-        return ended(self.journal, call)
-
-    def of(self, call: Call) -> Call:
-        found = self.journal.get(call.operation_id)
-        assert found is not None
-        return found
-
-    def order(self, **changes: Any) -> Order:
-        return replace(Order("r", "acme", "late", "c1", OWNER, 30.0, 1, 5.0), **changes)
-
-    def play(self, **changes: Any) -> Any:
-        flow = rollback(self.order(**changes), self.clock.mono)
-        return self.to_its_end(flow, next(flow))
-
-    def to_its_end(self, flow: Any, command: Any) -> Any:
-        for _ in range(500):
-            try:
-                command = flow.send(self.answer(command))
-            except StopIteration as stop:
-                return stop.value
-        pytest.fail("it does not come to its end")
-
-    def answer(self, command: Any) -> Any:
-        self.commands.append(type(command).__name__)
-        match command:
-            case Transact(transition):
-                return Reply(self.journal.perform(transition), self.clock.mono)
-            case CheckOwners(owners):
-                return Owners(tuple(self.alive for _ in owners), self.clock(), self.clock.mono)
-            case Sleep(seconds) | AwaitCall(_, seconds, _):
-                self.clock.advance(seconds)
-                return Woke(self.clock.mono)
-            case SettleStep(call, _):
-                return SettledStep(self.settled(call), self.clock.mono)
-            case Compensate(call):
-                return self.compensated(call)
-        raise AssertionError(command)
-
-    def settled(self, call: Call) -> Call:
-        if call.operation_id in self.probes:
-            verdict = "happened" if self.probes[call.operation_id] else "did_not_happen"
-            self.journal.perform(Resolve(call.operation_id, verdict, "probe", "looked"))  # type: ignore[arg-type]  # as named
-        return self.of(call)
-
-    def compensated(self, call: Call) -> Compensated:
-        left = self.outcomes.get(call.operation_id, [])
-        status = left.pop(0) if left else "succeeded"
-        if status == "stuck":
-            return Compensated("stuck", "tool_missing", "", self.clock.mono, "no such tool")
-        undoing = begun(self.journal, make_ask(tool="refund", scope=f"undo:{call.operation_id}"))
-        if status == "succeeded":
-            ended(self.journal, undoing)
-        return Compensated(status, "why", undoing.operation_id, self.clock.mono, status)
-
-    @property
-    def run(self) -> RunRecord:
-        found = self.journal.run("acme", "r")
-        assert found is not None
-        return found
-
-    def undone(self) -> Iterator[str]:
-        """Yield the steps in the order in which they began to be undone."""
-        return (row.operation_id for row in self.journal.books.rows if row.event == "undo")
 
 
 @pytest.fixture
@@ -325,50 +234,6 @@ def test_calls_inside_of_what_was_not_done_are_undone_by_themselves(world: World
     assert world.play().state is RunState.COMPENSATED
     assert list(world.undone()) == [whole.operation_id, inside.operation_id]
     assert world.of(covered).state is State.SUCCEEDED
-
-
-# --- what another try may bring ---
-
-
-@pytest.mark.parametrize(
-    ("outcome", "then", "worth"),
-    [
-        ("failed", None, False),
-        ("unknown", None, False),
-        ("stuck", None, True),
-        ("not_done", None, True),
-    ],
-)
-def test_whether_another_try_is_worth_it(world: World, outcome: str, then: None, worth: bool) -> None:
-    del then
-    step = world.step()
-    world.outcomes[step.operation_id] = [outcome]
-    run = world.play(wait=0.0)
-    undoing: Call | None = None
-    if outcome != "stuck":
-        fault = {"failed": replace(REFUSED, kind="permanent"), "unknown": LOST, "not_done": REFUSED}[outcome]
-        [made] = [call for call in world.journal.books.calls.values() if call.scope.startswith("undo:")]
-        world.journal.perform(End(made.operation_id, 1, 1, fault))
-        undoing = world.of(made)
-    seen = world.journal.perform(LookThrough("r", "acme"))
-    undoings = {step.operation_id: undoing}
-    assert worth_another(run, seen, undoings, {"refund"}, world.clock()) is worth
-    assert worth_another(run, seen, undoings, set(), world.clock()) is False
-
-
-def test_a_doubt_about_an_undo_that_is_settled_is_heeded(world: World) -> None:
-    first, second = world.step(), world.step()
-    for step in (first, second):
-        world.outcomes[step.operation_id] = ["unknown"]
-    world.play(wait=0.0)
-    by_step = {call.scope.removeprefix("undo:"): call for call in world.journal.books.calls.values()}
-    done, not_done = by_step[first.operation_id], by_step[second.operation_id]
-    ended(world.journal, done)
-    world.journal.perform(End(not_done.operation_id, 1, 1, REFUSED))
-    for undoing in (done, not_done):
-        world.journal.perform(Heed(undoing.operation_id))
-    assert (world.of(first).state, world.of(second).state) == (State.COMPENSATED, State.COMPENSATING)
-    assert world.of(second).reason == "undo_not_done"
 
 
 def test_a_step_is_undone_only_by_its_compensations_record(world: World) -> None:

@@ -54,3 +54,23 @@ def test_what_was_settled_meanwhile_is_not_laid_down(journal):
     journal.perform(LayDown(done.operation_id, done.epoch, 500.0))
     journal.perform(LayDown("op_none", 1, 500.0))
     assert journal.get(done.operation_id) == done
+
+
+def test_a_worker_takes_up_the_calls_of_its_tools_for_a_while(journal, clock):
+    mine, other = unknown_call(journal, lease=1.0), unknown_call(journal, lease=1.0, tool="mail")
+    clock.advance(1.0)
+    assert [call.operation_id for call in journal.perform(TakeUp("acme", ["pay"], 9, 60.0))] == [mine.operation_id]
+    assert journal.get(mine.operation_id).lease == clock().plus(60.0)
+    assert journal.get(other.operation_id) == other
+    clock.advance(59.0)
+    assert journal.perform(TakeUp("acme", ["pay"], 9, 60.0)) == (), "somebody looks after it"
+    clock.advance(1.0)
+    assert len(journal.perform(TakeUp("acme", ["pay"], 9, 60.0))) == 1
+
+
+def test_what_is_laid_down_is_left_alone_until_its_next_look(journal, clock):
+    doubt = unknown_call(journal, lease=1.0)
+    journal.perform(LayDown(doubt.operation_id, doubt.epoch + 1, 500.0))
+    assert journal.get(doubt.operation_id) == doubt, "it is not as the worker saw it"
+    journal.perform(LayDown(doubt.operation_id, doubt.epoch, 500.0))
+    assert journal.get(doubt.operation_id).lease == clock().plus(500.0)

@@ -3,7 +3,7 @@
 import pytest
 
 import settled
-from settled.api import sagas
+from settled.api import carrying_on
 from settled.api.queue import waiting
 from settled.core.call import evolve
 from settled.core.drafts import LookAtDraft
@@ -78,7 +78,7 @@ def test_what_waits_in_a_run_that_is_rolled_back_is_thrown_away(guard, box):
     assert (box.names(), box.drafts) == (["write", "throw_away"], {})
     assert guard.journal.get(first.operation_id).state is State.REFUSED
     assert guard.journal.run("", "r").state == "compensated"
-    sagas.carry_on(guard)
+    carrying_on.carry_on(guard)
     assert box.names() == ["write", "throw_away"]
     with pytest.raises(settled.DeclarationError, match="its run was rolled back"):
         guard.approve(first.operation_id, by="eva")
@@ -91,8 +91,8 @@ def test_what_is_refused_where_the_tools_are_not_known_is_thrown_away_by_the_wor
     guard.refuse(first.operation_id, by="eva", reason="no")
     assert box.names() == ["write"]
     guard.tools = kept
-    sagas.carry_on(guard)
-    sagas.carry_on(guard)
+    carrying_on.carry_on(guard)
+    carrying_on.carry_on(guard)
     assert (box.names(), box.drafts) == (["write", "throw_away"], {})
 
 
@@ -101,7 +101,7 @@ def test_what_nobody_decides_in_time_is_thrown_away_and_drafted_anew(guard, box)
     with guard.run("r"):
         first = mail.options(wait=0).call("ann", "hello")
         lapse(guard, first.operation_id)
-        sagas.carry_on(guard)
+        carrying_on.carry_on(guard)
         assert (box.names(), box.drafts) == (["write", "throw_away"], {})
         again = mail.options(wait=0).call("ann", "hello")
     assert (again.operation_id, again.status, box.names()[2:]) == (first.operation_id, "awaiting_approval", ["write"])

@@ -1,5 +1,6 @@
 """Whoever edits the file behind the journal's back is found out: which call, which row."""
 
+import contextlib
 import re
 import sqlite3
 
@@ -81,6 +82,8 @@ def test_the_log_is_append_only(journal, statement):
         ("UPDATE calls SET state = 'succeeded' WHERE operation_id = 'op_c'", r"^op_c: the call stands at succeeded"),
         ("UPDATE calls SET epoch = 7 WHERE operation_id = 'op_c'", r"^op_c: the call stands at unknown, epoch 7"),
         ("UPDATE calls SET result = x'00' WHERE operation_id = 'op_a'", r"^op_a: the result is not the one"),
+        ("UPDATE calls SET arguments = x'00' WHERE operation_id = 'op_c'", r"^op_c: the arguments are not those"),
+        ("UPDATE calls SET body = '[1]' WHERE operation_id = 'op_c'", r"^the record of op_c cannot be read"),
         (
             "DELETE FROM calls WHERE operation_id = 'op_c'",
             r"^op_c: the call was deleted; its log ends at unknown, row 2",
@@ -161,3 +164,20 @@ def test_an_attempt_that_was_edited_away_is_found(journal):
     assert journal.get("op_c").attempts[0].standing != "maybe"
     assert LOST.evidence == "maybe"
     assert any(problem.startswith("op_c: the call stands at not_done") for problem in journal.verify().problems)
+
+
+def test_a_long_log_is_sealed_piece_by_piece(tmp_path, monkeypatch):
+    """So that the lock is never held for long: other processes write in between."""
+    monkeypatch.setattr("settled.journals.sqlite.audit.MOST_IN_SEAL", 3)
+    monkeypatch.setattr("settled.journals.audit.MOST_IN_SEAL", 3)
+    path = tmp_path / "long.db"
+    with contextlib.closing(SqliteJournal(path)) as journal:
+        for _ in range(4):
+            ended(journal, begun(journal, make_ask()))
+        assert journal.seal() is True
+        assert journal.seal() is False
+        assert journal.verify().ok
+        head = journal.head()
+    with contextlib.closing(sqlite3.connect(path)) as look:
+        assert [upto for (upto,) in look.execute("SELECT upto FROM seals ORDER BY upto")] == [3, 6, 8]
+        assert look.execute("SELECT text FROM seals WHERE upto = 8").fetchone() == (head,)

@@ -130,6 +130,18 @@ def test_a_mark_that_cannot_be_read_is_no_mark_to_ignore(path):
         opened(path)
 
 
+def test_a_file_of_two_names_is_refused(path):
+    """By the other name its write-ahead log is not found: what was done lately would be done again."""
+    used(path)
+    other = path.parent / "other.db"
+    other.hardlink_to(path)
+    for name in (path, other):
+        with pytest.raises(JournalError, match="hard links"):
+            opened(name)
+    other.unlink()
+    used(path)
+
+
 def test_a_journal_from_before_the_mark_gets_one(path):
     journal_id = used(path)
     Path(f"{path}-mark").unlink()

@@ -1,5 +1,6 @@
 """Older journals are brought up to date, newer ones refused."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -163,3 +164,30 @@ def test_a_record_that_a_newer_release_has_written_is_named_and_the_others_go_on
             paid("other")
         assert paid.call(name="one").replayed
         assert paid("third") == "paid third"
+
+
+def test_a_record_that_cannot_be_read_holds_up_no_other(tmp_path):
+    url = f"sqlite:///{tmp_path}/new.db"
+
+    def send(to: str) -> str:
+        raise TimeoutError
+
+    def seen(call: settled.Call) -> settled.Inconclusive:
+        return settled.Inconclusive("not now")
+
+    with settled.Guard(url) as guard:
+        sent = guard.tool(send, probe=seen, max_request_lifetime=0.0, breaker=None)
+        one, poison, two = (sent.call(to=to).operation_id for to in "abc")
+    with closing(sqlite3.connect(tmp_path / "new.db")) as connection, connection:
+        connection.execute("UPDATE calls SET body = '[1]' WHERE operation_id = ?", (poison,))
+        connection.execute("UPDATE calls SET lease_mono = 0.0")
+    with settled.Guard(url) as guard:
+        sent = guard.tool(send, probe=lambda call: settled.Happened("done"), max_request_lifetime=0.0, breaker=None)
+        assert sent.call(to="d").status == "succeeded"
+        with pytest.raises(JournalError, match=f"the record of {poison} cannot be read"):
+            sent.call(to="b")
+        assert asyncio.run(settled.Worker(guard).around()).settled.happened == 2
+        assert [guard.look(each).status for each in (one, two)] == ["succeeded"] * 2
+        assert guard.reconcile().left == 0
+        [problem] = guard.journal.verify().problems
+        assert problem.startswith(f"the record of {poison} cannot be read")

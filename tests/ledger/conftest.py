@@ -11,8 +11,6 @@ from settled.journals.memory import MemoryJournal
 from settled.journals.postgres import PostgresJournal
 from settled.journals.redis import RedisJournal
 from settled.journals.sqlite import SqliteJournal
-from tests.servers.postgres import PostgresServer
-from tests.servers.redis import RedisServer
 
 _numbers = itertools.count(1)
 LIFETIME = 60.0
@@ -95,18 +93,6 @@ class World:
 
     def kinds(self, since=7200.0):
         return sorted(finding.kind for finding in self.compare(since).findings)
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    with PostgresServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def redis():
-    with RedisServer() as server:
-        yield server
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])

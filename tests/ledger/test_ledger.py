@@ -348,4 +348,8 @@ def test_an_effect_can_be_told_from_others():
         settled.Effect(at=1.0, ref="x")
     with pytest.raises(ValueError, match="time zone"):
         settled.Effect(at=datetime(2030, 1, 1), key="k")  # noqa: DTZ001 - that is what is refused
-    assert settled.Effect(at=datetime(2030, 1, 1, tzinfo=UTC), key="k").wall == 1893456000.0
+    for at in ("yesterday", "2030-01-01T00:00:00", None, True, float("nan")):
+        with pytest.raises(ValueError, match=r"no time|time zone|isoformat"):
+            settled.Effect(at=at, key="k")
+    for at in (datetime(2030, 1, 1, tzinfo=UTC), "2030-01-01T00:00:00Z", "2030-01-01T01:00:00+01:00", 1893456000):
+        assert settled.Effect(at=at, key="k").wall == 1893456000.0

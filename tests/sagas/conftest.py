@@ -5,24 +5,8 @@ import itertools
 import pytest
 
 import settled
-from tests.servers.postgres import PostgresServer
-from tests.servers.redis import RedisServer
 
 _numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    """A server. Where it cannot be started every test that asks for it fails."""
-    with PostgresServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def redis_server():
-    """A server that syncs each write, as runs that are undone need it."""
-    with RedisServer() as server:
-        yield server
 
 
 class Desk:
@@ -122,16 +106,19 @@ def declare(desk, guard, without):
         return what
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def desk(request, tmp_path):
-    """A desk on each kind of journal."""
-    yield from opened(request, request.param, tmp_path)
+def desk_on(*kinds):
+    """Return a fixture: a desk on each of these kinds of journal in turn."""
+
+    @pytest.fixture(params=kinds)
+    def desk(request, tmp_path):
+        yield from opened(request, request.param, tmp_path)
+
+    return desk
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def shared_desk(request, tmp_path):
-    """A desk on each kind of journal that several guards can share."""
-    yield from opened(request, request.param, tmp_path)
+desk = desk_on("memory", "sqlite", "postgres")
+shared_desk = desk_on("sqlite", "postgres")
+"""Of one that several guards can share."""
 
 
 def opened(request, kind, tmp_path):
@@ -142,7 +129,7 @@ def opened(request, kind, tmp_path):
         case "sqlite":
             address = f"sqlite:///{tmp_path}/agent.db"
         case "redis":
-            address = request.getfixturevalue("redis_server").url()
+            address = request.getfixturevalue("redis").url()
             options = {"prefix": f"saga_{next(_numbers)}", "spill": tmp_path / "spill"}
         case _:
             address = request.getfixturevalue("postgres").url()

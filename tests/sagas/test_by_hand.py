@@ -13,19 +13,11 @@ from settled.api.story import story
 from settled.core.states import State
 from settled.journals.prune import prune
 from settled.ports import CallQuery
-from tests.sagas.conftest import Lost, opened
+from tests.sagas.conftest import Lost, desk_on
 
-
-@pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
-def desk(request, tmp_path):
-    """A desk on each kind of journal."""
-    yield from opened(request, request.param, tmp_path)
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def undoing_desk(request, tmp_path):
-    """A desk on each kind of journal that every run can be undone on."""
-    yield from opened(request, request.param, tmp_path)
+desk = desk_on("memory", "sqlite", "postgres", "redis")
+undoing_desk = desk_on("memory", "sqlite", "postgres")
+"""On each kind of journal that every run can be undone on."""
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import time
 import pytest
 
 import settled
-from settled.api import explain, sagas
+from settled.api import carrying_on, explain, sagas
 from settled.api.queue import waiting
 from settled.core.states import State
 from settled.ports import CallQuery
@@ -45,9 +45,9 @@ def test_the_run_around_a_run_is_concluded_with_it(desk):
     states = [str(guard.journal.run("", name).state) for name in ("trip", "stay")]
     assert (states, desk.left) == (["partly_compensated"] * 2, ["hotel"])
     desk.trouble.clear()
-    while runs := sagas.unfinished(guard):
+    while runs := carrying_on.unfinished(guard):
         assert runs
-        sagas.carry_on(guard)
+        carrying_on.carry_on(guard)
     states = [str(guard.journal.run("", name).state) for name in ("trip", "stay")]
     assert (states, desk.left) == (["compensated"] * 2, [])
 
@@ -59,7 +59,7 @@ def test_each_run_has_its_turn(desk):
         with pytest.raises(LookupError), guard.run(f"trip {number}", on_error="compensate", undo_within=0.0):
             guard.tools["book"](f"flight {number}")
             raise LookupError
-    seen = [run.run_id for _ in range(3) for run in sagas.unfinished(guard, 2)]
+    seen = [run.run_id for _ in range(3) for run in carrying_on.unfinished(guard, 2)]
     assert set(seen) == {f"trip {number}" for number in range(5)}
 
 
@@ -73,7 +73,7 @@ def test_a_step_that_proves_not_done_later_concludes_the_run(desk):
     desk.probing["blind"] = False
     time.sleep(0.06)
     assert guard.reconcile().did_not_happen == 1
-    assert sagas.carry_on(guard) == sagas.CarriedOn(compensated=1)
+    assert carrying_on.carry_on(guard) == carrying_on.CarriedOn(compensated=1)
 
 
 def test_a_compensation_that_needs_leave_waits_for_it_in_its_own_record(desk):
@@ -92,9 +92,9 @@ def test_a_compensation_that_needs_leave_waits_for_it_in_its_own_record(desk):
         sagas.roll_back(guard, sagas.order_for(guard, "gift", tenant="", reason="x", entry=run.entry, wait=0.0))
     [asked] = waiting(guard.journal)
     assert (asked.tool, str(asked.state)) == ("take_back", "awaiting_approval")
-    assert sagas.unfinished(guard) == []
+    assert carrying_on.unfinished(guard) == []
     guard.approve(asked.operation_id, by="eva")
-    assert sagas.carry_on(guard) == sagas.CarriedOn(compensated=1)
+    assert carrying_on.carry_on(guard) == carrying_on.CarriedOn(compensated=1)
     assert desk.books == [("give", "flowers"), ("take_back", "flowers")]
 
 
@@ -106,7 +106,7 @@ async def test_async_code_carries_on_too(desk):
             await guard.tools["book"].acall("flight")
             raise LookupError
     desk.trouble.clear()
-    assert await sagas.acarry_on(guard) == sagas.CarriedOn(compensated=1)
+    assert await carrying_on.acarry_on(guard) == carrying_on.CarriedOn(compensated=1)
     assert guard.journal.find(CallQuery(states=[State.COMPENSATING])) == []
 
 
@@ -120,11 +120,11 @@ def test_what_a_paused_tool_is_to_undo_waits_until_it_is_resumed(desk):
     assert (step.reason, desk.books) == ("undo_paused", [("book", "flight")])
     assert "is paused" in explain.why(step, guard.journal.now())
     log_no = step.log_no
-    assert sagas.unfinished(guard) == [], "a worker does not try in vain"
-    assert sagas.carry_on(guard) == sagas.CarriedOn()
+    assert carrying_on.unfinished(guard) == [], "a worker does not try in vain"
+    assert carrying_on.carry_on(guard) == carrying_on.CarriedOn()
     assert guard.journal.get(step.operation_id).log_no == log_no
     guard.resume("cancel", by="ann", reason="mended")
-    assert sagas.carry_on(guard) == sagas.CarriedOn(compensated=1)
+    assert carrying_on.carry_on(guard) == carrying_on.CarriedOn(compensated=1)
     assert desk.books == [("book", "flight"), ("cancel", "b-flight")]
 
 

@@ -8,13 +8,10 @@ import pytest
 import settled
 from settled.core.states import State
 from settled.ports import CallQuery
-from tests.sagas.conftest import Lost, opened
+from tests.sagas.conftest import Lost, desk_on
 
-
-@pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
-def desk(request, tmp_path):
-    """A desk on each kind of journal: a fallback asks for no more than a record."""
-    yield from opened(request, request.param, tmp_path)
+desk = desk_on("memory", "sqlite", "postgres", "redis")
+"""On each kind of journal: a fallback asks for no more than a record."""
 
 
 @pytest.fixture

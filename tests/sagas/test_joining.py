@@ -16,22 +16,15 @@ from settled.api import sagas
 from settled.api.facts import arguments_of
 from settled.core.states import State
 from settled.ports import CallQuery
-from tests.sagas.conftest import opened
+from tests.sagas.conftest import desk_on
 
 KEY = "0123456789abcdef" * 2
 OTHER = "fedcba9876543210" * 2
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
-def desk(request, tmp_path):
-    """A desk on each kind of journal."""
-    yield from opened(request, request.param, tmp_path)
-
-
-@pytest.fixture(params=["sqlite", "postgres", "redis"])
-def shared_desk(request, tmp_path):
-    """A desk on each kind of journal that several processes can share."""
-    yield from opened(request, request.param, tmp_path)
+desk = desk_on("memory", "sqlite", "postgres", "redis")
+shared_desk = desk_on("sqlite", "postgres", "redis")
+"""Of one that several processes can share."""
 
 
 @pytest.fixture

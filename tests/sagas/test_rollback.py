@@ -8,7 +8,7 @@ import time
 import pytest
 
 import settled
-from settled.api import sagas
+from settled.api import carrying_on, sagas
 from settled.api.queue import waiting
 from settled.core.books import RunState
 from settled.core.states import State
@@ -226,10 +226,10 @@ def test_what_stays_unknown_is_queued_the_others_go_on_and_it_is_undone_once_it_
         [("book", "unknown", "timeout")],
         ["flight"],
     )
-    assert sagas.unfinished(guard) == []
+    assert carrying_on.unfinished(guard) == []
     [doubt] = guard.journal.find(CallQuery(states=[State.UNKNOWN]))
     guard.resolve(doubt.operation_id, "happened", by="ann", reason="seen", result="b-flight")
-    assert sagas.carry_on(guard) == sagas.CarriedOn(compensated=1)
+    assert carrying_on.carry_on(guard) == carrying_on.CarriedOn(compensated=1)
     assert (status(guard), queued(guard), desk.left) == ("compensated", [], [])
 
 
@@ -246,7 +246,7 @@ def test_a_compensation_that_fails_does_not_stop_the_others(desk):
     assert alerts == ["undo", "partly_compensated"]
     with pytest.raises(settled.RunUndone, match="what could not be undone stands in the queue"):
         guard.run("trip").__enter__()
-    assert sagas.unfinished(guard) == []  # it has failed for good: another try brings nothing
+    assert carrying_on.unfinished(guard) == []  # it has failed for good: another try brings nothing
 
 
 def notes_of(guard, *steps, error=Failed):
@@ -304,7 +304,7 @@ def test_a_compensation_that_may_be_tried_again_is_tried_again(desk):
     guard = fail(desk, ("book", "flight"), ("book", "hotel"), undo_within=0.0)
     assert (status(guard), queued(guard)) == ("partly_compensated", [("book", "compensating", "undo_not_done")])
     desk.trouble.clear()
-    assert sagas.carry_on(guard) == sagas.CarriedOn(compensated=1)
+    assert carrying_on.carry_on(guard) == carrying_on.CarriedOn(compensated=1)
     assert (status(guard), desk.left, queued(guard)) == ("compensated", [], [])
 
 
@@ -325,8 +325,8 @@ def test_a_tool_that_is_missing_leaves_the_step_in_the_queue_until_it_is_known(s
     other = desk.open(without=("cancel",))
     sagas.roll_back(other, sagas.order_for(other, "trip", tenant="", reason="no longer wanted"))
     assert (status(guard), queued(guard)) == ("partly_compensated", [("book", "compensating", "tool_missing")])
-    assert sagas.unfinished(other) == []
-    assert sagas.carry_on(guard) == sagas.CarriedOn(compensated=1)
+    assert carrying_on.unfinished(other) == []
+    assert carrying_on.carry_on(guard) == carrying_on.CarriedOn(compensated=1)
     assert (desk.left, status(guard)) == ([], "compensated")
 
 
@@ -360,7 +360,7 @@ def test_a_person_leaves_it_as_it_is(desk):
     [step] = waiting(guard.journal)
     held = guard.resolve(step.operation_id, "hold", by="ann", reason="the customer keeps it")
     assert (held.status, queued(guard), status(guard)) == ("compensating", [], "partly_compensated")
-    assert sagas.unfinished(guard) == []
+    assert carrying_on.unfinished(guard) == []
 
 
 # --- what cannot be undone ---
@@ -572,7 +572,7 @@ def test_a_rollback_that_was_cut_anywhere_is_gone_on_with_and_undoes_each_step_o
         assert cut == bool(getattr(error.value, "__notes__", []))
         if status(guard, run_id) == "active":
             sagas.roll_back(guard, sagas.order_for(guard, run_id, tenant="", reason="by hand", wait=0.0))
-        sagas.carry_on(guard, wait=60.0)
+        carrying_on.carry_on(guard, wait=60.0)
         cancelled = [what.split()[0] for tool, what in desk.books if tool == "cancel"]
         doubt = [call for call in waiting(guard.journal) if call.tool == "cancel"]
         if not doubt:

@@ -59,10 +59,13 @@ ROWS = (
     Row("stalls in the body", DONE, asks="stall_in_body"),
     Row("half of the headers", DONE, asks="half_headers"),
     Row("body shorter than said", DONE, asks="wrong_length"),
+    Row("answers with two lengths", DONE, asks="two_lengths"),
     Row("answers no HTTP", DONE, asks="garbage"),
     Row("body not gzip as said", DONE, asks="broken_gzip"),
     Row("body no JSON as said", DONE, asks="not_json"),
     Row("307 to a closed port", DONE, asks="redirect_to_nowhere"),
+    Row("307 to where it is refused", DONE, asks="redirect_to_refusal"),
+    Row("303 to what is not there", DONE, asks="see_what_is_gone"),
     Row("307 for ever", DONE, asks="redirect_loop"),
     Row("400", NOTHING, asks="refused_400"),
     Row("401", NOTHING, asks="refused_401"),
@@ -80,6 +83,7 @@ ROWS = (
     Row("500 before the effect", EITHER, asks="failed_500"),
     Row("502 after the effect", DONE, asks="done_502"),
     Row("503 after the effect", DONE, asks="done_503"),
+    Row("503 of a cache, with Retry-After, after the effect", DONE, asks="done_503_of_a_cache"),
     Row("504 after the effect", DONE, asks="done_504"),
     Row("200", DONE, asks="ok"),
 )
@@ -104,7 +108,8 @@ class Places:
     def __init__(self):
         self.stack = ExitStack()
         self.side = self.stack.enter_context(closing(Side()))
-        self.tls = self.stack.enter_context(closing(Side(tls=_context())))
+        with tempfile.TemporaryDirectory() as folder:
+            self.tls = self.stack.enter_context(closing(Side(tls=serving(Path(folder) / "side.pem"))))
         self.mute = self.stack.enter_context(closing(Mute()))
         self.hanging = self.stack.enter_context(closing(Hanging()))
 
@@ -124,8 +129,8 @@ class Places:
         return f"{base}/{row.asks or 'ok'}/{tag}"
 
 
-def _context():
-    """Return a server context with a certificate that nobody trusts."""
+def serving(path):
+    """Return a server context with a new certificate, which is written to that path: nobody else trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = dt.datetime.now(dt.UTC)
@@ -133,13 +138,11 @@ def _context():
     made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
     made = made.serial_number(1).not_valid_before(now).not_valid_after(now + dt.timedelta(days=1))
     certificate = made.add_extension(names, critical=False).sign(key, hashes.SHA256())
+    form = serialization.PrivateFormat.PKCS8
+    private = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "side.pem"
-        form = serialization.PrivateFormat.PKCS8
-        private = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-        path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
-        context.load_cert_chain(path)
+    context.load_cert_chain(path)
     return context
 
 

@@ -7,6 +7,7 @@ that are meant to have one (no GET); only this side ever writes it.
 import contextlib
 import gzip
 import json
+import os
 import re
 import socket
 import ssl
@@ -168,6 +169,13 @@ class Side:
         sock.sendall(answer(200, b"<html>We will be back soon.</html>", "Content-Type: text/html\r\n"))
         return True
 
+    def on_plain_after_tls(self, sock, tag, _):
+        """Do it, and answer beside the encryption."""
+        self.done[tag] += 1
+        with socket.socket(fileno=os.dup(sock.fileno())) as plain:
+            plain.sendall(answer(400))
+        return False
+
     def on_not_json(self, sock, tag, _):
         self.done[tag] += 1
         sock.sendall(answer(200, b'{"id": "ord'))
@@ -177,6 +185,30 @@ class Side:
         """Do it, and send the client on to where nobody listens."""
         self.done[tag] += 1
         sock.sendall(answer(307, b"", f"Location: http://127.0.0.1:{closed_port()}/ok\r\n"))
+        return True
+
+    def on_redirect_to_refusal(self, sock, tag, _):
+        """Do it, and send the client on to where the request is refused."""
+        self.done[tag] += 1
+        sock.sendall(answer(307, b"", "Location: /refused_422\r\n"))
+        return True
+
+    def on_see_what_is_gone(self, sock, tag, _):
+        """Do it, and send the client to look at what is not there."""
+        self.done[tag] += 1
+        sock.sendall(answer(303, b"", "Location: /refused_404\r\n"))
+        return True
+
+    def on_two_lengths(self, sock, tag, _):
+        self.done[tag] += 1
+        sock.sendall(answer(200).replace(b"Content-Length: 15", b"Content-Length: 15\r\nContent-Length: 20"))
+        return False
+
+    def on_done_503_of_a_cache(self, sock, tag, _):
+        """Do it, behind a cache that has waited for it too long."""
+        self.done[tag] += 1
+        page = b"<!DOCTYPE html><title>503 Backend fetch failed</title><h3>Guru Meditation:</h3>"
+        sock.sendall(answer(503, page, "Content-Type: text/html\r\nRetry-After: 5\r\nVia: 1.1 varnish\r\n"))
         return True
 
     def on_redirect_loop(self, sock, tag, path):
@@ -300,7 +332,8 @@ def closed_port():
 class Leaving:
     """Does one effect, ends as asked, and is gone: the next connection is refused. A context manager.
 
-    ``ends``: ``reset``, ``502``, ``307`` to a closed port, or a ``broken frame`` of HTTP/2. A GET before is answered.
+    ``ends``: ``reset``, ``502``, ``307`` or ``303`` to a closed port, or a ``broken frame`` of HTTP/2. A GET before is
+    answered.
     """
 
     def __init__(self, ends):
@@ -339,7 +372,7 @@ class Leaving:
         if self._ends == "reset":
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         else:
-            place = f"Location: http://127.0.0.1:{closed_port()}/\r\n" if self._ends == "307" else ""
+            place = f"Location: http://127.0.0.1:{closed_port()}/\r\n" if self._ends in ("303", "307") else ""
             sock.sendall(answer(self._ends, b"", f"{place}Connection: close\r\n"))
 
     @staticmethod

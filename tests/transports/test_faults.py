@@ -29,7 +29,7 @@ def test_our_evidence_agrees_with_what_was_done(places, hooked, client, row):
 
 
 def test_the_suite_asks_for_all_that_the_other_side_can_do(side):
-    asked = {row.asks or "ok" for row in ROWS if row.at == "side"} | {"slow", "gzipped_402", "page"}
+    asked = {row.asks or "ok" for row in ROWS if row.at == "side"} | {"slow", "gzipped_402", "page", "plain_after_tls"}
     offered = {name.removeprefix("on_") for name in dir(side) if name.startswith("on_")} | {"reset_unread"}
     assert offered == asked
     assert {row.truth for row in ROWS} == {NOTHING, DONE, EITHER}

@@ -4,6 +4,12 @@ Each sends once, or once more after a look; the other side does the effect, lets
 """
 
 import asyncio
+import socket
+import ssl
+import struct
+import urllib.request
+import xmlrpc.client
+from contextlib import closing
 
 import aiohttp
 import botocore.session
@@ -14,7 +20,8 @@ import stripe
 import tenacity
 import urllib3
 
-from tests.transports.side import Leaving
+from tests.transports.rows import serving
+from tests.transports.side import Leaving, Side
 
 TRIES = {"allowed_methods": None, "status_forcelist": [502], "backoff_factor": 0}
 
@@ -96,7 +103,18 @@ def followed_async(url):
     asyncio.run(play())
 
 
+def bare(url):
+    urllib.request.urlopen(urllib.request.Request(url, data=b"{}"), timeout=1)
+
+
+def remote(url):
+    with xmlrpc.client.ServerProxy(url) as server:
+        server.create("ord_1")
+
+
 SENT = {
+    "urllib redirected": (bare, "303"),
+    "xmlrpc": (remote, "reset"),
     "urllib3 PUT": (pool("PUT"), "reset"),
     "urllib3 DELETE": (pool("DELETE"), "reset"),
     "urllib3 POST, told to repeat it": (pool("POST", **TRIES), "reset"),
@@ -172,3 +190,58 @@ def test_a_first_refused_connection_is_proof(guard):
 
     for name in ("urllib3 PUT", "requests told to repeat", "httpx redirected", "aiohttp redirected"):
         assert act.call(name).status == "not_done"
+
+
+def test_an_answer_to_a_refused_redirect_is_none_to_the_request(guard, side):
+    @guard.tool(effect="write", attempts=1, breaker=None)
+    def act() -> str:
+        bare(f"{side.url}/see_what_is_gone/urllib")
+        return "done"
+
+    assert (act.call().status, side.done["urllib"]) == ("unknown", 1)
+
+
+@pytest.mark.parametrize("gives_up", ["at once", "after a while"])
+def test_a_bare_socket_that_waits_no_longer_has_sent_what_it_sent(guard, side, gives_up):
+    @guard.tool(effect="write", attempts=1, breaker=None)
+    def act() -> str:
+        with socket.create_connection(
+            ("127.0.0.1", side.port), timeout=None if gives_up == "after a while" else 5
+        ) as own:
+            own.sendall(b"POST /slow/bare HTTP/1.1\r\n\r\n")
+            if gives_up == "at once":
+                own.setblocking(False)
+            else:
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 100_000))
+            own.recv(1)
+        return "done"
+
+    result = act.call()
+    assert (result.status, result.reason) == ("unknown", "would_block")
+
+
+@pytest.mark.parametrize("client", ["requests", "urllib3", "httpx", "httpx async", "urllib"])
+def test_plain_text_after_the_request_is_no_handshake(guard, tmp_path, client):
+    """A server that falls out of TLS has a wrong version number, as one that never spoke it."""
+    path = tmp_path / "side.pem"
+    with closing(Side(tls=serving(path))) as other:
+        url, trusting = f"{other.url}/plain_after_tls/tls", ssl.create_default_context(cafile=path)
+        clients = {
+            "requests": lambda: requests.post(url, json={}, verify=str(path), timeout=1),
+            "urllib3": lambda: urllib3.PoolManager(ssl_context=trusting, retries=False).request("POST", url, json={}),
+            "httpx": lambda: httpx.post(url, json={}, verify=trusting, timeout=1),
+            "httpx async": lambda: asyncio.run(_posted(url, trusting)),
+            "urllib": lambda: urllib.request.urlopen(url, b"{}", 1, context=trusting),
+        }
+
+        @guard.tool(effect="write", attempts=1, breaker=None)
+        def act() -> str:
+            clients[client]()
+            return "done"
+
+        assert (act.call().status, other.done["tls"]) == ("unknown", 1)
+
+
+async def _posted(url, trusting):
+    async with httpx.AsyncClient(verify=trusting, timeout=1) as client:
+        await client.post(url, json={})

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
+from settled.api.current_run import current_run
 from settled.api.foreign import AsyncInvocation, ForeignTools, Invocation, invocation
 from settled.api.making import invalid
-from settled.api.run import current_run
 from settled.api.schema import numbers, problems
 from settled.api.tool import by_model
 from settled.core.chain import CONTROL_FLOW

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from asyncio import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
 from secrets import token_hex
@@ -94,7 +95,7 @@ class Postman:
                 self.round()
             except JournalError:
                 continue  # the next round tries again
-            except Exception as error:  # noqa: BLE001 - a receiver's own, or a record of a later release
+            except BaseException as error:  # noqa: BLE001 - a receiver's own, or a record of a later release
                 LOG.warning("alerts could not be delivered: %s", type(error).__name__)
 
     # --- one round ---
@@ -258,7 +259,7 @@ def attempt(receiver: Receiver, notice: Notice) -> Failure | None:
         receiver.deliver(notice)
     except NotTaken as error:
         return Failure(secrets.clean(str(error)), error.away, error.retry_after)
-    except Exception as error:  # noqa: BLE001 - a receiver's own; its message may hold its address
+    except (Exception, CancelledError, SystemExit) as error:  # noqa: BLE001 - a receiver's own; it may hold its address
         return Failure(type(error).__name__, away=True)
     return None
 

@@ -20,7 +20,7 @@ from settled.core.settling import Refused, Resolve
 from settled.core.states import State
 from settled.core.values import replace
 from settled.drivers import aio, sync
-from settled.drivers.loops import apart
+from settled.drivers.loops import aside
 from settled.errors import DeclarationError, JournalError
 from settled.ports import CallQuery
 
@@ -80,8 +80,8 @@ def reconcile(guard: Guard, limit: int, progress: Progress | None = None) -> Rec
 
 async def areconcile(guard: Guard, limit: int, progress: Progress | None = None) -> Reconciled:
     """Like ``reconcile``, without blocking the loop."""
-    counts = Reconciled(orphans=await apart("settled-aside", _adopt, guard, limit))
-    unknown: Sequence[Call] = await apart("settled-aside", _unknown, guard, limit)
+    counts = Reconciled(orphans=await aside(_adopt, guard, limit))
+    unknown: Sequence[Call] = await aside(_unknown, guard, limit)
     for call in _counted(unknown, progress):
         settled, probe = await asettle(guard, call)
         counts = counts.plus(settled.state, probe)
@@ -95,7 +95,7 @@ async def asettle(guard: Guard, call: Call) -> tuple[Call, Listening | None]:
         return call, None
     settled = await aio.drive(_settling(guard, call), aio.Hand(binding, guard.floor))
     if settled is not call:
-        await apart("settled-aside", heed, guard, settled)
+        await aside(heed, guard, settled)
     return settled, probe
 
 
@@ -128,7 +128,7 @@ def _unknown(guard: Guard, limit: int) -> Sequence[Call]:
 
 def _oldest(guard: Guard, query: CallQuery, limit: int) -> Sequence[Call]:
     """Return the oldest calls first: with more than ``limit`` of them each gets its turn."""
-    return list(pages(guard.journal, query))[: -limit - 1 : -1]
+    return list(pages(guard.journal, replace(query, readable=True)))[: -limit - 1 : -1]
 
 
 def _counted(calls: Sequence[Call], progress: Progress | None) -> Iterator[Call]:

@@ -65,28 +65,27 @@ class Filter:
             and not journal.find(CallQuery(tool=self.tool, limit=1))
         ):
             known = sorted({*guard.tools, *(call.tool for call in queue.waiting(journal))})
-            return f"no call on record is of a tool {self.tool!r}{nearest(self.tool, known)}"
+            return f"no call on record is of a tool {self.tool!r}{nearest(self.tool, known) if known else ''}"
         if self.tenant not in (None, guard.tenant) and not journal.find(CallQuery(tenant=self.tenant, limit=1)):
             return f"no call on record is of a tenant {self.tenant!r}"
         return ""
 
     def misses_run(self, guard: Guard) -> bool:
         """Whether no tenant has the run that is named."""
-        return self.run is not None and all(run.run_id != self.run for run in guard.journal.runs(_ALL))
-
-
-_ALL = 10**9
+        return self.run is not None and not guard.journal.runs(1, named=self.run)
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What a person says of each of them."""
+    """What a person says of a call, or of each of many."""
 
     verdict: Verdict
     by: str
     reason: str
     then: Literal["rerun", "fail"] = "fail"
     force: bool = False
+    result: Any = care.NOT_GIVEN
+    """Of one call that happened, if it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,23 +113,28 @@ def rehearsed(guard: Guard, call: Call, ruling: Ruling) -> Decided:
     return Decided(call, after.why) if isinstance(after, Refused) else Decided(after)
 
 
+def rule(guard: Guard, call: Call, ruling: Ruling, *, seen: Call | None = None) -> None:
+    """Give a verdict on a call of whatever tenant; ``seen``: as the person saw it. Raises ``DeclarationError``."""
+    care.resolve(
+        guard,
+        call.operation_id,
+        ruling.verdict,
+        by=ruling.by,
+        reason=ruling.reason,
+        result=ruling.result,
+        then=ruling.then,
+        force=ruling.force,
+        any_tenant=True,
+        seen=seen,
+    )
+
+
 def _decided(guard: Guard, call: Call, ruling: Ruling) -> Decided:
     try:
-        care.resolve(
-            guard,
-            call.operation_id,
-            ruling.verdict,
-            by=ruling.by,
-            reason=ruling.reason,
-            result=care.NOT_GIVEN,
-            then=ruling.then,
-            force=ruling.force,
-            any_tenant=True,
-            seen=call,
-        )
+        rule(guard, call, ruling, seen=call)
     except DeclarationError as error:
         return Decided(guard.journal.get(call.operation_id) or call, str(error).removeprefix(f"{call.operation_id}: "))
     return Decided(guard.journal.get(call.operation_id) or call)
 
 
-__all__ = ["Decided", "Filter", "Ruling", "decide_all", "rehearsed"]
+__all__ = ["Decided", "Filter", "Ruling", "decide_all", "rehearsed", "rule"]

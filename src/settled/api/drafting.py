@@ -6,31 +6,30 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from settled.api import fallbacks, making, sagas
+from settled.api import making, sagas
 from settled.api.bound import BoundCall, CallOptions, DraftOf
 from settled.api.drafted import found, function_of, takes_of
 from settled.api.queue import pages
+from settled.api.steps import adrive, drive
 from settled.core import codec
 from settled.core.ask import Stands
 from settled.core.claim import Claim
 from settled.core.drafts import Discarded, DropDrafts, LookAtDraft, is_draft
 from settled.core.rollback import Compensated
 from settled.core.states import State
-from settled.drivers.loops import apart
+from settled.drivers.loops import aside
 from settled.errors import DeclarationError, JournalError, NotExecuted
 from settled.ports import CallQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from settled.api.guard import Guard
     from settled.api.making import Prepared
     from settled.api.result import Result
+    from settled.api.steps import Steps
     from settled.api.tool import Tool
     from settled.core.call import Call
-
-    Steps = Generator[Any, Any, Any]
-    """Yields a transition to perform or a bound call to make; is sent what came of it."""
 
 BEGINS = (State.NOT_DONE, State.PARKED, State.AWAITING_APPROVAL)
 TRY_AGAIN = ("", "undo_not_done", "undo_rejected", "undo_in_progress", "tool_missing")
@@ -40,7 +39,7 @@ TRY_AGAIN = ("", "undo_not_done", "undo_rejected", "undo_in_progress", "tool_mis
 # --- one call ---------------------------------------------------------------------------------------
 
 
-def first(guard: Guard, prepared: Prepared) -> Steps:
+def first(guard: Guard, prepared: Prepared) -> Steps[Result[Any] | None]:
     """See that the draft is there before the call begins; return the result where it cannot be had."""
     tool, ask = prepared.bound.tool, prepared.life.ask
     if ask is None:
@@ -93,7 +92,7 @@ def confirming(guard: Guard, tool: Tool[Any, Any], call: Call, own: Mapping[str,
     arguments = {name: value for name, value in own.items() if name in takes}
 
     async def later() -> Any:
-        draft = await apart("settled-aside", _drafted, guard, call)
+        draft = await aside(_drafted, guard, call)
         return await function(**arguments, draft=draft)
 
     return later() if tool.is_async else function(**arguments, draft=_drafted(guard, call))
@@ -119,7 +118,7 @@ def value_of(guard: Guard, draft: Call) -> Any:
         raise NotExecuted(f"its draft cannot be read: {error}") from error
 
 
-def afterwards(guard: Guard, result: Result[Any]) -> Steps:
+def afterwards(guard: Guard, result: Result[Any]) -> Steps[Result[Any]]:
     """Throw away the draft of a call that is never confirmed."""
     if result.status in ("failed", "refused") and result.operation_id:
         yield from dropping(guard, result.operation_id)
@@ -129,12 +128,12 @@ def afterwards(guard: Guard, result: Result[Any]) -> Steps:
 # --- throwing away ----------------------------------------------------------------------------------
 
 
-def dropping(guard: Guard, operation_id: str) -> Steps:
+def dropping(guard: Guard, operation_id: str) -> Steps[None]:
     """Discard the drafts of one call, if it is never confirmed."""
     yield from _discarding(guard, (yield DropDrafts(operation_id)))
 
 
-def left(guard: Guard) -> Steps:
+def left(guard: Guard) -> Steps[None]:
     """Discard the drafts that somebody's refusal, a lapsed leave or a lost process has left."""
     waiting = pages(guard.journal, CallQuery(states=(State.AWAITING_APPROVAL,), tenant=guard.tenant))
     for call in [each for each in waiting if each.terms.drafted]:
@@ -143,7 +142,7 @@ def left(guard: Guard) -> Steps:
     yield from _discarding(guard, [each for each in going if is_draft(each)])
 
 
-def _discarding(guard: Guard, drafts: Iterable[Call]) -> Steps:
+def _discarding(guard: Guard, drafts: Iterable[Call]) -> Steps[None]:
     for draft in drafts:
         if draft.reason not in TRY_AGAIN or draft.held:
             continue
@@ -156,21 +155,19 @@ def _discarding(guard: Guard, drafts: Iterable[Call]) -> Steps:
         yield Discarded(draft.operation_id, result.operation_id, reason, "" if result.ok else result.message)
 
 
-# --- the loops --------------------------------------------------------------------------------------
+# --- plain and async ----------------------------------------------------------------------------------
 
 
 def prepare(guard: Guard, prepared: Prepared) -> Result[Any] | None:
     """See that the draft is there, from plain code; return the result where it cannot be had."""
     with _asking(guard, prepared):
-        early: Result[Any] | None = fallbacks.drive(guard, first(guard, prepared))
-        return early
+        return drive(guard, first(guard, prepared))
 
 
 async def aprepare(guard: Guard, prepared: Prepared) -> Result[Any] | None:
     """Like ``prepare``, from async code."""
     with _asking(guard, prepared):
-        early: Result[Any] | None = await fallbacks.adrive(guard, first(guard, prepared))
-        return early
+        return await adrive(guard, first(guard, prepared))
 
 
 @contextmanager

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from settled import host
-from settled.api import secrets
+from settled.api import sagas, secrets
 from settled.api.drafted import of_drafts
 from settled.api.opening import refusal
+from settled.api.steps import adrive, drive
 from settled.api.undoing import demand_undoing, name_of
 from settled.core.entry import Entry
 from settled.core.joins import JoinRun, NotJoined
@@ -21,9 +21,10 @@ from settled.errors import DeclarationError, RunError, RunInProgress, RunUndone,
 from settled.transaction import lent
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Sequence
 
     from settled.api.guard import Guard
+    from settled.api.steps import Steps
     from settled.core.books import RunRecord
     from settled.core.rollback import Order
 
@@ -82,50 +83,27 @@ class Entering:
     """One entering of a run or of a lane, sync or async: the steps are the same, and only the waiting differs."""
 
     def __init__(self, guard: Guard, saga: Saga, transition: EnterRun | JoinRun) -> None:
-        from settled.api.run import sagas  # noqa: PLC0415 - each needs the other
-
         if lent.get() is not None:
             raise DeclarationError(
                 f"run {transition.run_id!r} is entered inside of a transactional tool: enter it around the call"
             )
-        self.guard, self.saga, self.sagas = guard, saga, sagas()
-        self.claim: str = self.sagas.new_claim()
+        self.guard, self.saga, self.claim = guard, saga, sagas.new_claim()
         self.transition = replace(transition, claim=self.claim, owner=host.this_process(), lease=guard.lease)
 
     def enter(self) -> Entry:
         """Enter; raises ``RunInProgress`` or ``RunUndone``."""
-        steps, answer = self._steps(), None
-        while True:
-            try:
-                wanted = steps.send(answer)
-            except StopIteration as stop:
-                reply = stop.value
-                break
-            if isinstance(wanted, float):
-                time.sleep(wanted)
-            else:
-                answer = self.guard.journal.perform(wanted)
+        reply = drive(self.guard, self._steps())
         order = self._left_over(reply)
-        return self._memory(reply, None if order is None else self.sagas.roll_back(self.guard, order))
+        return self._memory(reply, None if order is None else sagas.roll_back(self.guard, order))
 
     async def aenter(self) -> Entry:
         """Like ``enter``, without blocking the loop."""
-        steps, answer = self._steps(), None
-        while True:
-            try:
-                wanted = steps.send(answer)
-            except StopIteration as stop:
-                reply = stop.value
-                break
-            if isinstance(wanted, float):
-                await asyncio.sleep(wanted)
-            else:
-                answer = await self.guard.journal.aperform(wanted)
+        reply = await adrive(self.guard, self._steps())
         order = self._left_over(reply)
-        return self._memory(reply, None if order is None else await self.sagas.atry_roll_back(self.guard, order, None))
+        return self._memory(reply, None if order is None else await sagas.atry_roll_back(self.guard, order, None))
 
-    def _steps(self) -> Generator[EnterRun | JoinRun | float, Any, Reply]:
-        """Yield a transition to perform, or seconds to sleep; return how it came out."""
+    def _steps(self) -> Steps[Reply]:
+        """Ask for the run until it is had, or the time to wait is over; return how it came out."""
         until, pause = time.monotonic() + self.saga.wait, PAUSES[0]
         transition = self.transition
         while True:
@@ -145,10 +123,8 @@ class Entering:
         """Return the order to see a rollback through that a dead process has left, if that is what is found."""
         if not isinstance(reply, Undone) or reply.run.state != "rolling_back":
             return None
-        order: Order = self.sagas.order_for(
-            self.guard, reply.run.run_id, tenant=reply.run.tenant, wait=self.saga.undo_within
-        )
-        return order
+        run = reply.run
+        return sagas.order_for(self.guard, run.run_id, tenant=run.tenant, wait=self.saga.undo_within)
 
     def _memory(self, reply: Reply, ended: RunRecord | Held | None) -> Entry:
         """Return what is known of the run; ``ended``: how a rollback ended that was seen through now."""

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 run_of = runs.run_of
+LATEST = 253_402_214_400.0
+"""The last day of the year 9999: what is later, since the other side asked for it, is shown as this."""
 
 
 def when(wall: float | None) -> str | None:
     """Return a time as ISO 8601 in UTC with microseconds."""
-    return None if wall is None else datetime.fromtimestamp(wall, UTC).isoformat(timespec="microseconds")
+    return None if wall is None else datetime.fromtimestamp(min(wall, LATEST), UTC).isoformat(timespec="microseconds")
 
 
 def of_call(call: Call, now: Moment) -> Facts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from settled.api import making
+from settled.api import drafting, making
 from settled.api.asking import new_operation_id
 from settled.api.bound import ORDINARY, BoundCall, CallOptions, InsteadOf
 from settled.api.giving_way import (
@@ -19,42 +19,38 @@ from settled.api.giving_way import (
     parts_of,
 )
 from settled.api.going_on import go_on, told_again
+from settled.api.steps import adrive, drive
 from settled.core.answer import from_record
 from settled.core.chain import Came, Instead, Overtaken, go_down, may_give_way
 from settled.core.parts import split_of
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from settled.api.guard import Guard
     from settled.api.making import Prepared
     from settled.api.result import Result
+    from settled.api.steps import Steps
     from settled.api.tool import Tool
     from settled.core.answer import Answer
-
-    Steps = Generator[Any, Any, Result[Any]]
-    """Yields a transition to perform or a bound call to make; is sent what came of it."""
-    Walk = Generator[Any, Any, Came | Overtaken]
 
 LONGEST_WHY = 1000
 """Characters of what a person is told of what failed before."""
 
 
-def follow(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps:
+def follow(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps[Result[Any]]:
     """Go on with what a batch has left, or go down the chain of what is done instead."""
     if prepared.bound.tool.checked.batch is not None and primary.status == "partial":
         primary = yield from go_on(guard, prepared, primary)
     elif prepared.bound.tool.checked.batch is not None and primary.replayed:
         primary = yield from told_again(guard, prepared.bound.tool, primary)
     if prepared.bound.tool.drafted:
-        from settled.api.drafting import afterwards  # noqa: PLC0415 - each needs the other
-
-        primary = yield from afterwards(guard, primary)
+        primary = yield from drafting.afterwards(guard, primary)
     return (yield from _chain(guard, prepared, primary))
 
 
-def _chain(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps:
+def _chain(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps[Result[Any]]:
     """Go down the chain until something else is done, or is in doubt; the primary's own result if nothing is."""
     tool = prepared.bound.tool
     if not tool.fallbacks or not may_give_way(primary):
@@ -68,7 +64,7 @@ def _chain(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps:
     return _answered(tool, came, steps, last)
 
 
-def _performed(guard: Guard, prepared: Prepared, walk: Walk) -> Generator[Any, Any, Came | Overtaken]:
+def _performed(guard: Guard, prepared: Prepared, walk: Steps[Came | Overtaken]) -> Steps[Came | Overtaken]:
     """Pass on what the walk wants, with the places of the chain as calls to be made."""
     answer = None
     try:
@@ -141,60 +137,25 @@ def _tool(guard: Guard, tool: Tool[Any, Any], step: Any) -> Tool[Any, Any]:
 
 def instead(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Result[Any]:
     """Do what follows a call, from plain code."""
-    result: Result[Any] = drive(guard, follow(guard, prepared, primary))
-    return result
+    return drive(guard, follow(guard, prepared, primary))
 
 
 async def ainstead(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Result[Any]:
     """Do what follows a call, from async code."""
-    result: Result[Any] = await adrive(guard, follow(guard, prepared, primary))
-    return result
+    return await adrive(guard, follow(guard, prepared, primary))
 
 
 def recalled(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> Result[Any]:
     """Return the result of a call that is answered from memory, from plain code."""
     result = making.to_result(guard, tool, answer)
-    if not _by_item(tool, answer):
-        return result
-    told: Result[Any] = drive(guard, told_again(guard, tool, result))
-    return told
+    return drive(guard, told_again(guard, tool, result)) if _by_item(tool, answer) else result
 
 
 async def arecalled(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> Result[Any]:
     """Like ``recalled``, from async code."""
     result = making.to_result(guard, tool, answer)
-    if not _by_item(tool, answer):
-        return result
-    told: Result[Any] = await adrive(guard, told_again(guard, tool, result))
-    return told
+    return await adrive(guard, told_again(guard, tool, result)) if _by_item(tool, answer) else result
 
 
 def _by_item(tool: Tool[Any, Any], answer: Answer) -> bool:
     return tool.checked.batch is not None and answer.call is not None and split_of(answer.call) is not None
-
-
-def drive(guard: Guard, steps: Generator[Any, Any, Any]) -> Any:
-    """Perform transitions and make calls until the steps are through, from plain code."""
-    answer = None
-    try:
-        while True:
-            wanted = steps.send(answer)
-            answer = guard.make(wanted) if isinstance(wanted, BoundCall) else guard.journal.perform(wanted)
-    except StopIteration as stop:
-        return stop.value
-    finally:
-        steps.close()
-
-
-async def adrive(guard: Guard, steps: Generator[Any, Any, Any]) -> Any:
-    """Like ``drive``, from async code."""
-    answer = None
-    try:
-        while True:
-            wanted = steps.send(answer)
-            is_call = isinstance(wanted, BoundCall)
-            answer = await (guard.amake(wanted) if is_call else guard.journal.aperform(wanted))
-    except StopIteration as stop:
-        return stop.value
-    finally:
-        steps.close()

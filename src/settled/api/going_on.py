@@ -18,23 +18,21 @@ from settled.errors import JournalError
 from settled.partial.outcome import Item
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from settled.api.batches import Batch
     from settled.api.guard import Guard
     from settled.api.making import Prepared
     from settled.api.result import Result
+    from settled.api.steps import Steps
     from settled.api.tool import Tool
     from settled.core.call import Call
     from settled.core.parts import ItemNow
 
-    Steps = Generator[Any, Any, Result[Any]]
-    """Yields a transition to perform or a bound call to make; is sent what came of it."""
-
 SEPARATE = "it took several calls, and its tool does not say how their answers are put together"
 
 
-def go_on(guard: Guard, prepared: Prepared, result: Result[Any]) -> Steps:
+def go_on(guard: Guard, prepared: Prepared, result: Result[Any]) -> Steps[Result[Any]]:
     """Go on with the items that were not done, as far as the asker's attempts reach; then say how all stand."""
     batch = prepared.bound.tool.checked.batch
     call, items, records = yield LookAtItems(result.operation_id)
@@ -109,7 +107,7 @@ def _call(prepared: Prepared, arguments: dict[str, Any], part: PartOf) -> BoundC
 # --- what came of it ------------------------------------------------------------------------------
 
 
-def _told(guard: Guard, prepared: Prepared, batch: Batch, result: Result[Any], *, made: int) -> Steps:
+def _told(guard: Guard, prepared: Prepared, batch: Batch, result: Result[Any], *, made: int) -> Steps[Result[Any]]:
     tool = prepared.bound.tool
     call, items, _ = yield LookAtItems(result.operation_id)
     if {item.part for item in items} in ({Part.DONE}, {Part.FAILED}) and call.state is State.PARTIAL:
@@ -124,7 +122,7 @@ def _told(guard: Guard, prepared: Prepared, batch: Batch, result: Result[Any], *
     return with_items(guard, tool, call, items, told)
 
 
-def told_again(guard: Guard, tool: Tool[Any, Any], result: Result[Any]) -> Steps:
+def told_again(guard: Guard, tool: Tool[Any, Any], result: Result[Any]) -> Steps[Result[Any]]:
     """Say of a call that had come to its end before what became of each item, as was said then."""
     call, items, _ = yield LookAtItems(result.operation_id)
     return with_items(guard, tool, call, items, result) if items else result
@@ -182,7 +180,7 @@ def _words(shown: Sequence[Item]) -> str:
 # --- one value of several answers -------------------------------------------------------------------
 
 
-def _whole(guard: Guard, tool: Tool[Any, Any], batch: Batch, call: Call) -> Generator[Any, Any, tuple[Any, str]]:
+def _whole(guard: Guard, tool: Tool[Any, Any], batch: Batch, call: Call) -> Steps[tuple[Any, str]]:
     """Return the encoded value of a call whose items took several calls, and a note."""
     split = split_of(call)
     if batch.read is None or split is None:
@@ -198,9 +196,7 @@ def _whole(guard: Guard, tool: Tool[Any, Any], batch: Batch, call: Call) -> Gene
     return making.encoder(guard, tool)(value)
 
 
-def _pieces(
-    guard: Guard, tool: Tool[Any, Any], batch: Batch, call: Call, keys: Sequence[str]
-) -> Generator[Any, Any, dict[str, Any]]:
+def _pieces(guard: Guard, tool: Tool[Any, Any], batch: Batch, call: Call, keys: Sequence[str]) -> Steps[dict[str, Any]]:
     """Return what the answers say of each item that was done, over all the calls that went on with one of them."""
     found: dict[str, Any] = {}
     try:

@@ -14,27 +14,28 @@ from settled.api.alerting import Postman
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
+from settled.api.current_run import current_run
 from settled.api.declaring import Declaring
 from settled.api.entering import Saga
-from settled.api.joining import Joined, grant_of, token_keys
+from settled.api.granting import grant_of, token_keys
+from settled.api.joining import Joined
 from settled.api.opening import opened
 from settled.api.operating import Operating
 from settled.api.pausing import Pauses
 from settled.api.receiving import sorted_out
 from settled.api.recent import Recent
 from settled.api.result import Result
-from settled.api.run import Run, current_run
+from settled.api.run import Run
 from settled.api.runs_here import RunsHere
-from settled.api.schema import numbers
 from settled.api.tool import Tool, by_model
 from settled.api.vault import Vault
 from settled.core.breaker import Breaker
 from settled.core.budget import Pool, Pools, RetryBudget, RunBudget, TokenWindow
 from settled.core.invalid import InvalidStreak
-from settled.core.strict_json import InvalidJson, parse_object
+from settled.core.strict_json import InvalidJson
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
-from settled.drivers.loops import apart
+from settled.drivers.loops import aside
 from settled.drivers.pooling import PoolSharing
 from settled.drivers.sharing import Sharing
 from settled.drivers.waiting import in_loop
@@ -215,7 +216,7 @@ class Guard(Declaring, Operating):
             return making.unknown_tool(self, str(name))
         step = None if step is None else str(step)
         try:
-            given = dict(arguments) if isinstance(arguments, Mapping) else numbers(parse_object(arguments))
+            given = dict(arguments) if isinstance(arguments, Mapping) else tool.schema.read(arguments)
         except InvalidJson as error:
             return making.invalid(self, by_model(tool, {}, step), {"arguments": str(error)})
         except (TypeError, AttributeError):
@@ -362,7 +363,7 @@ class Guard(Declaring, Operating):
             or self.floor.tell("alert", None, kind=alert.kind, operation_id=alert.operation_id, at=alert.at)
         ]
         if self.postman.receivers:
-            self._shown = set(taken)
+            self._shown = {alert.alert_id for alert in alerts}  # a sink that raises keeps nobody else from being told
             self.postman.poke()
         elif taken:
             self.journal.delivered(taken)
@@ -387,7 +388,7 @@ class Guard(Declaring, Operating):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await apart("settled-aside", self.close)
+        await aside(self.close)
 
 
 _guards: weakref.WeakSet[Guard] = weakref.WeakSet()

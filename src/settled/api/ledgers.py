@@ -30,7 +30,7 @@ from settled.core.parts import is_item, part_of, split_of
 from settled.core.settling import Settle
 from settled.core.states import State
 from settled.drivers.floor import LOG
-from settled.drivers.loops import apart
+from settled.drivers.loops import aside
 from settled.errors import DeclarationError, JournalError
 from settled.ports import CallQuery
 
@@ -100,16 +100,16 @@ async def acompare(guard: Guard, tool: Tool[Any, Any], since: float | None) -> C
     comparison = Comparison(guard, tool, since)
     try:
         entries = await comparison.read()
-        work = await apart("settled-aside", comparison.look, entries)
+        work = await aside(comparison.look, entries)
         if work.lacking():
             entries = distinct([*entries, *await comparison.read()])  # an entry that one page missed, or just arrived
-            work = await apart("settled-aside", comparison.look, entries)
+            work = await aside(comparison.look, entries)
     except JournalError:
         raise
     except Exception as error:  # noqa: BLE001 - the tool's own function: whatever it raises, it has told nothing
         LOG.warning("the ledger of %s failed: %s", tool.name, type(error).__name__)
         return Compared(tool.name, trouble=f"its ledger failed: {_told(error)}")
-    return await apart("settled-aside", work.conclude)
+    return await aside(work.conclude)
 
 
 def _told(error: Exception) -> str:
@@ -138,7 +138,7 @@ class Comparison:
         if inspect.iscoroutinefunction(ledger) or inspect.isasyncgenfunction(ledger):
             effects = await asyncio.wait_for(_gathered(ledger(since)), LIMIT)
         else:
-            effects = await apart("settled-aside", lambda: list(ledger(since)) if ledger else [])
+            effects = await aside(lambda: list(ledger(since)) if ledger else [])
         return distinct(self._entry(effect) for effect in effects)
 
     def _entry(self, effect: Any) -> Entry:

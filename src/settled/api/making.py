@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import shlex
+from asyncio import CancelledError
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -13,9 +15,9 @@ from settled.api import recalling, secrets, words
 from settled.api.asking import NOWHERE, Place, make_ask, needs_record, place_of
 from settled.api.batches import by_item
 from settled.api.bound import ORDINARY
+from settled.api.current_run import current_run
 from settled.api.recent import told_as
 from settled.api.result import Earlier, Result
-from settled.api.run import current_run
 from settled.api.schema import BadArguments, snapshot
 from settled.api.undoing import demand_leave, demand_undoing
 from settled.core import codec
@@ -31,14 +33,16 @@ from settled.core.states import State
 from settled.core.values import replace
 from settled.current import CurrentCall, current
 from settled.drivers.floor import Binding
+from settled.drivers.loops import leaked
 from settled.errors import DeclarationError, JournalError
 from settled.transaction import lent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from settled.api.bound import BoundCall, PartOf
     from settled.api.guard import Guard
+    from settled.api.run import Run
     from settled.api.schema import Arguments
     from settled.api.tool import Tool
     from settled.core.answer import Answer
@@ -75,25 +79,39 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
         return invalid(guard, bound, {"arguments": str(error)})
     except Exception as error:  # noqa: BLE001 - the tool's own key= function
         return invalid(guard, bound, {"arguments": f"no key can be made of them: {type(error).__name__}"})
-    run, part = place.run, bound.options.part
     if ask is None:
         why = guard.pauses.reason(tool.name)
         if why is not None:
             return to_result(guard, tool, replace(rejected("paused"), note=why))
     elif ask.leave is not None:
         guard.floor.attend()  # its asker may wait for the person whom the alert is to reach
-    binding = make_binding(guard, tool, arguments, ask, part)
-    limits = _UNLIMITED if place is NOWHERE and bound.options is ORDINARY else _limits(guard, bound, place)
-    policy = tool.checked.policy if part is None else _policy_of(part, tool.checked.policy)
+    binding = make_binding(guard, tool, arguments, ask, bound.options.part)
+    if place is NOWHERE and bound.options is ORDINARY:
+        life = Life(ask, tool.checked.policy, _UNLIMITED, guard.floor.now(), clean=binding.clean)
+    else:
+        life = _life_in(place, guard, bound, ask, binding)
+        if place.run is not None:
+            _of_run(place.run, life, tool.name, binding, arguments)
+    return Prepared(bound, life, binding, arguments.given)
+
+
+def _life_in(place: Place, guard: Guard, bound: BoundCall[Any], ask: Ask | None, binding: Binding) -> Life:
+    """Return the machine of a call that is made in a run or another call, or has options of its own."""
+    limits, part, policy = _limits(guard, bound, place), bound.options.part, bound.tool.checked.policy
+    if part is not None:
+        policy = _policy_of(part, policy)
     life = Life(ask, policy, limits, guard.floor.now(), clean=binding.clean)
     if part is not None:
         life.again = part.again
-    if run is not None:
-        if ask is not None:
-            recalling.to_be_claimed(run, ask)
-        run.bind(binding, tool.name, arguments.plain)
-        life.budget, life.state, life.share = run.charge, run.state, binding.share
-    return Prepared(bound, life, binding, arguments.given)
+    return life
+
+
+def _of_run(run: Run, life: Life, tool: str, binding: Binding, arguments: Arguments) -> None:
+    """Let a call draw on what its run has."""
+    if life.ask is not None:
+        recalling.to_be_claimed(run, life.ask)
+    run.bind(binding, tool, arguments.plain)
+    life.budget, life.state, life.share = run.charge, run.state, binding.share
 
 
 def _policy_of(part: PartOf, policy: Policy) -> Policy:
@@ -196,7 +214,7 @@ def _run(guard: Guard, tool: Tool[Any, Any], part: PartOf | None, call: Call | N
     if schema.transaction_parameters:
         own = own | dict.fromkeys(schema.transaction_parameters, lent.get())
     if precheck is not None:
-        demand_leave(precheck, own)
+        demand_leave(precheck, snapshot(own))
     if tool.drafted and call is not None:
         from settled.api.drafting import confirming  # noqa: PLC0415 - each needs the other
 
@@ -245,9 +263,22 @@ def encoder(guard: Guard, tool: Tool[Any, Any]) -> Callable[[object], tuple[byte
 
 def _prober(guard: Guard, tool: Tool[Any, Any], probe: Callable[[CurrentCall], Any]) -> Callable[[Call], Any]:
     def ask(call: Call) -> Any:
-        return probe(view(guard, tool, call))
+        try:
+            said = probe(view(guard, tool, call))
+        except (CancelledError, SystemExit) as error:  # its own: it is asked in a thread that nobody cancels
+            raise RuntimeError(f"the probe raised {type(error).__name__}") from error
+        return _awaited(said) if isawaitable(said) else said
 
     return ask
+
+
+async def _awaited(said: Awaitable[Any]) -> Any:
+    try:
+        return await said
+    except (CancelledError, SystemExit) as error:
+        if isinstance(error, CancelledError) and not leaked(error):
+            raise
+        raise RuntimeError(f"the probe raised {type(error).__name__}") from error
 
 
 def view(guard: Guard, tool: Tool[Any, Any], call: Call) -> CurrentCall:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from settled.api import care, deciding, fallbacks, rewinding
+from settled.api import care, deciding, rewinding
 from settled.api.ledgers import acompare_all
 from settled.api.pausing import pause
+from settled.api.steps import adrive, drive
 from settled.core.values import replace
-from settled.drivers.loops import apart
+from settled.drivers.loops import aside
 from settled.drivers.waiting import in_loop
 from settled.errors import DeclarationError
 
@@ -58,7 +59,7 @@ class Operating:
         since: float | None = None,
     ) -> Reconciled:
         """Like ``reconcile``, from async code; ``progress`` is told how many of how many calls were looked at."""
-        await apart("settled-aside", self.floor.bring)
+        await aside(self.floor.bring)
         done = await care.areconcile(self._guard, limit, progress)
         return replace(done, ledgers=await acompare_all(self._guard, since)) if ledger else done
 
@@ -114,8 +115,7 @@ class Operating:
         steps = rewinding.rewind(
             self._guard, run_id, from_call, by=by, reason=reason, effects=effects, dry_run=dry_run, tenant=self.tenant
         )
-        found: rewinding.Rewound = fallbacks.drive(self._guard, steps)
-        return found
+        return drive(self._guard, steps)
 
     async def arewind(
         self,
@@ -131,8 +131,7 @@ class Operating:
         steps = rewinding.rewind(
             self._guard, run_id, from_call, by=by, reason=reason, effects=effects, dry_run=dry_run, tenant=self.tenant
         )
-        found: rewinding.Rewound = await fallbacks.adrive(self._guard, steps)
-        return found
+        return await adrive(self._guard, steps)
 
     def pause(self, tool: str, *, by: str, reason: str) -> None:
         """Let nothing of a tool begin, in any process on this journal, until it is resumed; what has begun ends.

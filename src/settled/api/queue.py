@@ -54,10 +54,12 @@ def find(journal: Journal, name: str) -> Call | None:
 def waiting(journal: Journal) -> list[Call]:
     """Return every call that waits for a person, oldest first.
 
-    Unknown, left by a lost owner, disputed, a step of a run that could not be undone, or waiting for leave.
+    Unknown, left by a lost owner, disputed, a step of a run that could not be undone, or waiting for leave. Of one
+    whose record cannot be read the log tells.
     """
     states = (State.UNKNOWN, State.COMPENSATING, State.AWAITING_APPROVAL)
-    queries = (CallQuery(states=states), CallQuery(lease_over=True), CallQuery(disputed=True))
+    wanted = (CallQuery(states=states), CallQuery(lease_over=True), CallQuery(disputed=True))
+    queries = [replace(query, readable=True) for query in wanted]
     found = {call.operation_id: call for query in queries for call in pages(journal, query)}
     now = journal.now()
     return sorted(

@@ -10,7 +10,7 @@ from settled.api.bound import ORDINARY
 from settled.api.schema import BadArguments
 from settled.api.undoing import demand_undoing
 from settled.core.answer import Answer, from_record
-from settled.drivers.loops import apart
+from settled.drivers.loops import aside
 from settled.transaction import lent
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def aknown(guard: Guard, run: Run, bound: BoundCall[Any]) -> Answer | None
     if recollection is None:
         return None
     if not recollection.is_read:
-        await apart("settled-aside", recollection.read, run)
+        await aside(recollection.read, run)
     return _answer(run, recollection, bound)
 
 

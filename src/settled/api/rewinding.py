@@ -17,16 +17,14 @@ from settled.core.states import State
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Sequence
 
     from settled.api.guard import Guard
     from settled.api.result import Result
+    from settled.api.steps import Steps
     from settled.core.books import RunRecord
     from settled.core.call import Call
     from settled.core.rewind import Passage
-
-    Steps = Generator[Any, Any, "Rewound"]
-    """Yields a transition to perform or a bound call to make; is sent what came of it."""
 
 Effects = Literal["refuse", "undo", "keep"]
 
@@ -46,7 +44,7 @@ class Rewound:
 
 def rewind(
     guard: Guard, run_id: str, from_call: str, *, by: str, reason: str, effects: Effects, dry_run: bool, tenant: str
-) -> Steps:
+) -> Steps[Rewound]:
     """Set aside the calls of a run from one on. Raises ``DeclarationError`` where that cannot be done."""
     if effects not in ("refuse", "undo", "keep"):
         raise DeclarationError(f"effects={effects!r} is none of 'refuse', 'undo', 'keep'")
@@ -76,7 +74,7 @@ def rewind(
 
 def _rewound(  # noqa: PLR0917 - what is rewound, how, and on whose word
     guard: Guard, run: RunRecord, from_call: str, claim: str, effects: Effects, by: str, reason: str
-) -> Steps:
+) -> Steps[Rewound]:
     run_id, tenant = run.run_id, run.tenant
     seen = yield LookFrom(run_id, tenant, from_call)
     _check(guard, run_id, from_call, seen, effects)
@@ -90,7 +88,7 @@ def _rewound(  # noqa: PLR0917 - what is rewound, how, and on whose word
     return told
 
 
-def _hold(guard: Guard, run_id: str, tenant: str, claim: str) -> Generator[Any, Any, RunRecord]:
+def _hold(guard: Guard, run_id: str, tenant: str, claim: str) -> Steps[RunRecord]:
     transition = HoldRun(run_id, tenant, claim, host.this_process(), guard.lease)
     reply = yield transition
     if isinstance(reply, Held) and reply.run.owner is not None and host.alive(reply.run.owner) is False:
@@ -141,7 +139,7 @@ def _names(calls: Sequence[Call]) -> str:
     return ", ".join(f"{call.tool} [{call.operation_id}]" for call in calls)
 
 
-def _undo(guard: Guard, run: RunRecord, claim: str, call: Call) -> Generator[Any, Any, None]:
+def _undo(guard: Guard, run: RunRecord, claim: str, call: Call) -> Steps[None]:
     """Undo one call. Raises ``DeclarationError`` where that does not succeed: the call stands in the queue then."""
     step: Call | None = yield UndoOne(run.run_id, run.tenant, claim, call.operation_id)
     if step is None:

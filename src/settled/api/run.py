@@ -6,14 +6,16 @@ import contextlib
 import os
 import threading
 import time
-from contextvars import ContextVar, Token, copy_context
+from contextvars import Token, copy_context
 from typing import TYPE_CHECKING, Any, Self
 
-from settled.api import secrets, siblings
-from settled.api.entering import Entering, Saga, reason_of
+from settled.api import leaving, sagas, secrets, siblings
+from settled.api.current_run import current_run
+from settled.api.entering import Entering, Saga
+from settled.api.granting import token_for
 from settled.api.recollection import Recollection
 from settled.api.run_state import State, decoded
-from settled.core.books import RunState
+from settled.api.steps import adrive, drive
 from settled.core.breaker import Breaker
 from settled.core.charge import Charge
 from settled.core.entry import Entry
@@ -21,12 +23,12 @@ from settled.core.invalid import InvalidStreak
 from settled.core.joins import LookAtLanes
 from settled.core.lanes import MARK, lane_of
 from settled.core.metering import LookAtTokens, Meter
-from settled.core.runs import EnterRun, Held, LeaveRun, ReadState, SaveState, scope_of_run
+from settled.core.runs import EnterRun, Held, ReadState, SaveState, scope_of_run
 from settled.core.values import replace
 from settled.current import CurrentCall, current
 from settled.drivers.floor import OF_A_RUN
 from settled.drivers.waiting import in_loop
-from settled.errors import DeclarationError, JournalError
+from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from settled.api.bound import BoundCall, PendingCall
     from settled.api.guard import Guard
+    from settled.api.steps import Steps
     from settled.core.books import RunRecord
     from settled.core.budget import RetryBudget, TokenWindow
     from settled.core.joins import JoinRun
@@ -41,8 +44,6 @@ if TYPE_CHECKING:
     from settled.core.threshold import BreakerPolicy
     from settled.drivers.floor import Binding
     from settled.tokens import RunToken
-
-current_run: ContextVar[Run | None] = ContextVar("settled_run", default=None)
 
 
 class Run:
@@ -80,7 +81,7 @@ class Run:
         """Whether an error that leaves it undoes the run."""
         self.only: tuple[str, ...] | None = None
         """For a joined agent: the tools that its token names."""
-        self._shared = False
+        self.shared = False
         """Whether a token was given in this entry."""
         self.scope = scope_of_run(guard.tenant, run_id)
         self.memory = Entry()
@@ -215,7 +216,8 @@ class Run:
         self.meter.shared = bool(self.lane)
         return look
 
-    def _unkept_tokens(self) -> int:
+    def unkept_tokens(self) -> int:
+        """Return the model tokens sent in this entry that are not on record."""
         return 0 if self.meter is None else self.meter.unkept()
 
     def enter_here(self) -> Self:
@@ -248,11 +250,7 @@ class Run:
     def __enter__(self) -> Self:
         entering = self._enter()
         try:
-            self.memory = entering.enter()
-            look = self._metered()
-            if look is not None and self.meter is not None:
-                self.meter.resume(self.guard.journal.perform(look))
-            return self._entered(self.memory, self.guard.journal.perform(self._base()) if self.turn is not None else {})
+            return drive(self.guard, self._begun(entering.enter()))
         except BaseException:
             self._entering.release()
             raise
@@ -260,84 +258,39 @@ class Run:
     async def __aenter__(self) -> Self:
         entering = self._enter()
         try:
-            self.memory = await entering.aenter()
-            journal, look = self.guard.journal, self._metered()
-            if look is not None and self.meter is not None:
-                self.meter.resume(await journal.aperform(look))
-            return self._entered(self.memory, await journal.aperform(self._base()) if self.turn is not None else {})
+            return await adrive(self.guard, self._begun(await entering.aenter()))
         except BaseException:
             self._entering.release()
             raise
+
+    def _begun(self, memory: Entry) -> Steps[Self]:
+        """Look up what an entry begins with: the tokens that were sent before, and the state of its turn."""
+        self.memory = memory
+        look = self._metered()
+        if look is not None and self.meter is not None:
+            self.meter.resume((yield look))
+        saved = (yield self._base()) if self.turn is not None else {}
+        return self._entered(memory, saved)
 
     # --- leaving ---
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         del kind, trace
         self._left()
-        cut: BaseException | None = None
         try:
-            if self._pid != os.getpid():
-                return  # a forked child: the run is its parent's
-            if error is None and self._shared:
-                cut = self._leave_joined()
-                if cut is None:
-                    return
-            failed = error or cut
-            if failed is not None and self.undoes:
-                sagas().try_roll_back(self.guard, self._order(reason_of(failed, self._spellings())), failed)
-            else:
-                with contextlib.suppress(JournalError):  # what was done is on record; the lease will end
-                    self.guard.journal.perform(self._leaving(failed))
+            if self._pid == os.getpid():  # in a forked child the run is its parent's
+                leaving.leave(self, error)
         finally:
             self._released()
-        if cut is not None:
-            raise cut
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         del kind, trace
         self._left()
-        cut: BaseException | None = None
         try:
-            if self._pid != os.getpid():
-                return
-            if error is None and self._shared:
-                cut = await self._aleave_joined()
-                if cut is None:
-                    return
-            failed = error or cut
-            if failed is not None and self.undoes:
-                await sagas().atry_roll_back(self.guard, self._order(reason_of(failed, self._spellings())), failed)
-            else:
-                with contextlib.suppress(JournalError):
-                    await self.guard.journal.aperform(self._leaving(failed))
+            if self._pid == os.getpid():
+                await leaving.aleave(self, error)
         finally:
             self._released()
-        if cut is not None:
-            raise cut
-
-    def _leave_joined(self) -> BaseException | None:
-        """End a run that others may have joined; return what interrupted the wait for them, if anything did."""
-        try:
-            self._tell_left(joining().leave(self, self._leaving(None)))
-        except JournalError:
-            return None
-        except BaseException as cut:  # noqa: BLE001 - it is raised again once the run has ended
-            return cut
-        return None
-
-    async def _aleave_joined(self) -> BaseException | None:
-        """Like ``_leave_joined``, without blocking the loop."""
-        try:
-            self._tell_left(await joining().aleave(self, self._leaving(None)))
-        except JournalError:
-            return None
-        except BaseException as cut:  # noqa: BLE001 - it is raised again once the run has ended
-            return cut
-        return None
-
-    def _tell_left(self, lanes: Sequence[str]) -> None:
-        if lanes:
-            self.guard.floor.tell("lanes_left", None, run=self.run_id, lanes=list(lanes))
 
     def _left(self) -> None:
         self.recollection = None
@@ -350,21 +303,7 @@ class Run:
         self.guard.runs_here.drop(self._claim)
         self._entering.release()
 
-    def _leaving(self, error: BaseException | None) -> LeaveRun:
-        state = RunState.COMPLETED if error is None else RunState.KEPT
-        reason = "" if error is None else reason_of(error, self._spellings())
-        changes, tokens = self.state.changes(), self._unkept_tokens()
-        return LeaveRun(self.record_id, self.guard.tenant, self.entry, state, reason, changes, tokens)
-
-    def _spellings(self) -> list[str]:
-        return secrets.spellings(tuple(self.hidden))  # a copy: calls that run on may add to it
-
-    def _order(self, reason: str) -> Order:
-        tenant, wait = self.guard.tenant, self.saga.undo_within
-        order: Order = sagas().order_for(
-            self.guard, self.run_id, tenant=tenant, reason=reason, entry=self.entry, wait=wait
-        )
-        return order
+    # --- what is done in it ---
 
     def compensate(self, reason: str) -> Any:
         """Undo what the run did, last first; return how it stands then (an awaitable of that in async code).
@@ -373,15 +312,15 @@ class Run:
         queue. No call of the run is made any more. Raises ``JournalError``.
         """
         self.recollection = None
-        order = self._order(secrets.clean(reason, self._spellings()))
-        return self._acompensate(order) if in_loop() else _standing(sagas().roll_back(self.guard, order))
+        order = leaving.order_of(self, secrets.clean(reason, leaving.spellings(self)))
+        return self._acompensate(order) if in_loop() else _standing(sagas.roll_back(self.guard, order))
 
     async def _acompensate(self, order: Order) -> str:
-        return _standing(await sagas().atry_roll_back(self.guard, order, None))
+        return _standing(await sagas.atry_roll_back(self.guard, order, None))
 
     def save(self) -> bool:
         """Save what has changed of the state now, apart from any call; return whether this entry is still at work."""
-        changes, tokens = self.state.changes(), self._unkept_tokens()
+        changes, tokens = self.state.changes(), self.unkept_tokens()
         kept = self.guard.journal.perform(SaveState(self.record_id, self.guard.tenant, self.entry, changes, tokens))
         if kept:
             self.state.kept(changes)
@@ -403,8 +342,8 @@ class Run:
         """
         if not self._claim:
             raise DeclarationError(f"run {self.run_id!r} is not entered: write with guard.run(…) as run")
-        token: RunToken = joining().token_for(self, lane, tools, within)
-        self._shared = True
+        token = token_for(self, lane, tools, within)
+        self.shared = True
         if self.meter is not None:
             self.meter.shared = True
         return token
@@ -440,17 +379,3 @@ def _standing(run: RunRecord | Held | None) -> str:
     if run is None:
         return "new"
     return str(run.run.state if isinstance(run, Held) else run.state)
-
-
-def sagas() -> Any:
-    """Return the module that rolls back, which needs this one too."""
-    from settled.api import sagas as module  # noqa: PLC0415 - each needs the other
-
-    return module
-
-
-def joining() -> Any:
-    """Return the module of joined agents, which needs this one too."""
-    from settled.api import joining as module  # noqa: PLC0415 - each needs the other
-
-    return module

@@ -1,4 +1,4 @@
-"""Rolling runs back: the loops that perform the saga's commands, and whatever is left is gone on with here."""
+"""Rolling runs back: the loops that perform the saga's commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import secrets as dice
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from settled import host
@@ -14,55 +13,23 @@ from settled.api import making, remains
 from settled.api.bound import BoundCall, CallOptions
 from settled.api.queue import Listening
 from settled.api.undoing import NotFilled, arguments_for
-from settled.core.books import RunRecord, RunState
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, Woke
-from settled.core.notes import PAUSED
-from settled.core.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback, worth_another
-from settled.core.runs import UNDONE, Held
-from settled.core.saga import LookThrough, Rolling
+from settled.core.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback
+from settled.core.saga import Rolling
 from settled.core.settle import settle
-from settled.core.values import replace as changed
+from settled.core.values import replace
 from settled.drivers import aio, sync
-from settled.drivers.loops import apart
+from settled.drivers.loops import aside
 from settled.errors import DeclarationError, JournalError
 
 if TYPE_CHECKING:
     from settled.api.guard import Guard
     from settled.api.result import Result
+    from settled.core.books import RunRecord
     from settled.core.call import Call
     from settled.core.rollback import Rolled
+    from settled.core.runs import Held
     from settled.drivers.floor import Binding
-
-
-MOST_LOOKED_AT = 10_000
-"""Runs that are undone in part, of which each has its turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class CarriedOn:
-    """What going on with unfinished rollbacks has brought, in runs."""
-
-    compensated: int = 0
-    partly: int = 0
-    """Something of them stands in the queue."""
-    elsewhere: int = 0
-    """Another process is at them."""
-
-    def sum(self, other: CarriedOn) -> CarriedOn:
-        """Return the sum of two."""
-        return CarriedOn(
-            self.compensated + other.compensated, self.partly + other.partly, self.elsewhere + other.elsewhere
-        )
-
-    def plus(self, run: RunRecord | Held | None) -> CarriedOn:
-        """Count one run by where it stands now."""
-        if run is None:
-            return self
-        if isinstance(run, Held) or run.state not in UNDONE:
-            return replace(self, elsewhere=self.elsewhere + 1)
-        if run.state is RunState.COMPENSATED:
-            return replace(self, compensated=self.compensated + 1)
-        return replace(self, partly=self.partly + 1)
 
 
 def order_for(
@@ -95,60 +62,6 @@ async def aroll_back(guard: Guard, order: Order) -> RunRecord | Held | None:
         return rolled
     finally:
         guard.runs_here.drop(order.claim)
-
-
-def carry_on(guard: Guard, *, limit: int = 100, wait: float = 5.0) -> CarriedOn:
-    """Go on with the rollbacks that a dead process has left, and with what has become possible since.
-
-    For a schedule or a worker: it makes compensations, never a call of a run. Raises ``JournalError``.
-    """
-    from settled.api import drafting, fallbacks  # noqa: PLC0415 - each needs the other
-
-    counts = CarriedOn()
-    fallbacks.drive(guard, drafting.left(guard))
-    for run in unfinished(guard, limit):
-        counts = counts.plus(roll_back(guard, order_for(guard, run.run_id, tenant=run.tenant, wait=wait)))
-    return counts
-
-
-async def acarry_on(guard: Guard, *, limit: int = 100, wait: float = 5.0) -> CarriedOn:
-    """Like ``carry_on``, without blocking the loop."""
-    from settled.api import drafting, fallbacks  # noqa: PLC0415 - each needs the other
-
-    counts = CarriedOn()
-    await fallbacks.adrive(guard, drafting.left(guard))
-    for run in await apart("settled-aside", unfinished, guard, limit):
-        counts = counts.plus(await aroll_back(guard, order_for(guard, run.run_id, tenant=run.tenant, wait=wait)))
-    return counts
-
-
-def unfinished(guard: Guard, limit: int = 100) -> list[RunRecord]:
-    """Return the runs of this guard's tenant whose rollback another try may bring on.
-
-    At most ``limit`` are looked at; the next time it goes on after them, so that each has its turn.
-    """
-    found = [run for run in guard.journal.undoing(MOST_LOOKED_AT) if run.tenant == guard.tenant]
-    start = guard.runs_here.turn % len(found) if found else 0
-    looked = (found[start:] + found[:start])[:limit]
-    guard.runs_here.turn = start + len(looked)
-    return [run for run in looked if _worth(guard, run)]
-
-
-def _worth(guard: Guard, run: RunRecord) -> bool:
-    if run.state is RunState.ROLLING_BACK and run.owner is not None and host.alive(run.owner) is False:
-        return True
-    seen = guard.journal.perform(LookThrough(run.run_id, run.tenant))
-    steps = [step for step in seen.undo if not isinstance(step, RunRecord)]
-    undoings = {step.operation_id: undoing_of(guard, step) for step in steps}
-    tools = guard.tools.keys() - guard.journal.notes(PAUSED).keys()
-    return worth_another(run, seen, undoings, tools, guard.journal.now())
-
-
-def undoing_of(guard: Guard, call: Call) -> Call | None:
-    """Return the record of the call that undoes this one, if there is one."""
-    from settled.ports import CallQuery  # noqa: PLC0415 - only here
-
-    return next(iter(guard.journal.find(CallQuery(scope=f"undo:{call.operation_id}", limit=1))), None)
 
 
 # --- the loops --------------------------------------------------------------------------------
@@ -224,7 +137,7 @@ async def _aperform(guard: Guard, command: Any) -> Any:
             await asyncio.sleep(seconds)
             return Woke(floor.now())
         case _:
-            return await apart("settled-aside", _perform, guard, command)
+            return await aside(_perform, guard, command)
 
 
 def _told(guard: Guard, reply: Any) -> Any:
@@ -244,7 +157,7 @@ def _settling(guard: Guard, call: Call) -> Binding | None:
     if tool is None:
         return None
     binding = making.make_binding(guard, tool, None)
-    return binding if binding.probe is None else changed(binding, probe=Listening(binding.probe))
+    return binding if binding.probe is None else replace(binding, probe=Listening(binding.probe))
 
 
 def undoing_call(guard: Guard, call: Call) -> BoundCall[Any] | Compensated:

@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from settled.core import codec
-from settled.core.strict_json import InvalidJson, parse
+from settled.core.strict_json import InvalidJson, parse, parse_object
 from settled.current import CurrentCall
 from settled.errors import DeclarationError
 from settled.transaction import Transaction
@@ -114,6 +114,15 @@ class Schema:
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON schema of the arguments, as a model should see it."""
         return self._model.model_json_schema()
+
+    def read(self, text: str | bytes) -> dict[str, Any]:
+        """Return the arguments that a model gives as JSON. Raises ``InvalidJson``.
+
+        Of a tool that takes none several models send an empty text: there is nothing that could have been cut off.
+        """
+        if not self.parameters and not text.strip():
+            return {}
+        return numbers(parse_object(text))  # type: ignore[no-any-return]  # of an object
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
         """Bind and validate. Raises ``BadArguments``."""
@@ -210,7 +219,7 @@ class Schema:
 
 
 def snapshot(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments as they are now: what the caller changes later is not ours."""
+    """Return the arguments as they are now: what the caller, or a declared function, changes later is not ours."""
     return arguments if is_fixed(arguments) else copy.deepcopy(arguments)
 
 

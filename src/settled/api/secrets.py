@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
@@ -95,7 +96,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def spellings(given: Iterable[str]) -> list[str]:
-    """Return secrets as errors spell them: stripped, line by line, escaped or quoted; longest first."""
+    """Return secrets as errors spell them: stripped, line by line, escaped, quoted or encoded; longest first."""
     found = {spelt for secret in given for part in _parts(secret) for spelt in _spelt(part)}
     return sorted(found, key=len, reverse=True)
 
@@ -108,8 +109,10 @@ def _parts(secret: str) -> Iterator[str]:
 
 def _spelt(part: str) -> Iterator[str]:
     yield part
+    coded = part.encode("utf-8", "surrogatepass")
+    yield from (b64encode(coded).decode().rstrip("="), urlsafe_b64encode(coded).decode().rstrip("="), coded.hex())
     if part.isalnum() and part.isascii():
-        return  # every way to write it is the same
+        return  # every other way to write it is the same
     yield repr(part)[1:-1]
     yield json.dumps(part)[1:-1]
     yield json.dumps(part, ensure_ascii=False)[1:-1]

@@ -44,6 +44,7 @@ _REJECTED = {
     "run_ended": "the run that this agent had joined has ended; nothing was tried",
     "not_in_token": "the token with which this agent has joined the run does not name this tool; nothing was tried",
 }
+_TURNED_AWAY = "not done, and not before a person has put right what stands in the way"
 _BY_HAND = "not done yet: it is left to a person, who does it by hand; do not do it in any other way"
 _NEXT: dict[str, Next] = {
     "succeeded": "done",
@@ -69,7 +70,8 @@ _NEXT_REJECTED: dict[str, Next] = {
 def message(answer: Answer) -> str:
     """Return what the answer means; for a failure with what the other side said, for a refusal with its reason."""
     text = _REJECTED.get(answer.reason, "") if answer.status == "rejected" else ""
-    text = text or (_BY_HAND if _is_left(answer) else "") or _MESSAGES[answer.status]
+    text = text or (_BY_HAND if _is_left(answer) else "") or (_TURNED_AWAY if _is_turned_away(answer) else "")
+    text = text or _MESSAGES[answer.status]
     if answer.status == "refused" and answer.call is not None and answer.call.decided == BY_ROLLBACK:
         text = "not done, and it never is"
     if answer.status == "unknown":
@@ -87,6 +89,13 @@ def _is_left(answer: Answer) -> bool:
     return answer.status == "awaiting_approval" and answer.reason == BY_HAND
 
 
+def _is_turned_away(answer: Answer) -> bool:
+    """Whether it is not the call that failed, but something around it: credentials, a certificate."""
+    fault = answer.fault
+    refused = fault is not None and fault.kind == "permanent" and fault.evidence == "none"
+    return answer.status == "not_done" and fault is not None and refused and not fault.final
+
+
 def next_step(answer: Answer) -> Next:
     """Return what the asker should do."""
     if answer.status == "rejected":
@@ -95,6 +104,8 @@ def next_step(answer: Answer) -> Next:
         return "fix_arguments"
     if answer.status == "not_done" and answer.retry_after is not None:
         return "wait"
+    if _is_turned_away(answer):
+        return "ask_human"
     if answer.status == "unknown" and answer.call is not None and answer.call.terms.probed:
         return "ask_again"
     return _NEXT.get(answer.status, "give_up")
@@ -102,6 +113,6 @@ def next_step(answer: Answer) -> Next:
 
 def may_retry(answer: Answer) -> bool:
     """Return whether asking again for the same call may bring another answer."""
-    return answer.status in ("not_done", "in_progress", "awaiting_approval") or (
+    return (answer.status in ("not_done", "in_progress", "awaiting_approval") and not _is_turned_away(answer)) or (
         answer.status == "rejected" and answer.reason in _NEXT_REJECTED
     )

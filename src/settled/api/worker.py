@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Final
 
 from settled import host
 from settled.api import care
+from settled.api.carrying_on import CarriedOn, acarry_on
 from settled.api.ledgers import acompare_due
 from settled.api.queue import pages
-from settled.api.sagas import CarriedOn, acarry_on
 from settled.core import rules
 from settled.core.settle import PROBE_LIMIT
 from settled.core.settling import Adopt
 from settled.core.states import State
 from settled.core.tending import AdoptLost, LayDown, TakeUp, next_look
 from settled.core.values import replace
-from settled.drivers.loops import apart
+from settled.drivers.loops import aside
 from settled.errors import DeclarationError, JournalError
 from settled.journals.prune import prune
+from settled.journals.unread import UnreadableError
 from settled.ports import CallQuery
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Round:
     findings: int = 0
     """New findings of comparisons with the tools' ledgers."""
     trouble: str = ""
-    """Why the journal could not be used; what was done before stays done."""
+    """Why the journal, or a record of it, could not be used; what was done before stays done."""
 
     @property
     def idle(self) -> bool:
@@ -105,6 +106,7 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._done = Round()
         """What this round has done so far."""
+        self._journal_away = False
 
     def stop(self) -> None:
         """Take up nothing more, finish what is under way, and end. From any thread."""
@@ -128,38 +130,50 @@ class Worker:
             total = total.plus(done)
             if tell is not None and not done.idle:
                 tell(done)
-            pause = min(max(_LONGEST_PAUSE, self.every), 2 * pause) if done.trouble else self.every
+            pause = min(max(_LONGEST_PAUSE, self.every), 2 * pause) if self._journal_away else self.every
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
         return total
 
     async def _tried(self) -> Round:
         try:
-            return await self.around()
+            done = await self.around()
         except JournalError as error:
+            self._journal_away = True
             return replace(self._done, trouble=str(error))
+        self._journal_away = False
+        return done
 
     async def around(self) -> Round:
-        """Make one round: what is there to be done now. Raises ``JournalError``."""
+        """Make one round: what is there to be done now. Raises ``JournalError``.
+
+        A record that cannot be read is passed over; where a part of the round cannot do without, the others go on.
+        """
         self._loop, self._done = asyncio.get_running_loop(), Round()
         self.guard.floor.attend()  # alerts of others are delivered too
-        await apart("settled-aside", self.guard.floor.bring)
-        await self._adopt()
-        await self._settle()
-        if not self._stopping.is_set():
-            self._done = replace(self._done, undone=await acarry_on(self.guard, wait=PROBE_LIMIT))
-        if self._ledger_every is not None and not self._stopping.is_set():
-            await self._compare(self._ledger_every)
-        if self._prunes and not self._stopping.is_set():
-            pruned = await apart("settled-aside", partial(prune, self.guard.journal, limit=1000))
-            self._done = replace(self._done, pruned=pruned.total)
+        await aside(self.guard.floor.bring)
+        for part in (self._adopt, self._settle, self._carry_on, self._compare, self._prune):
+            if self._stopping.is_set():
+                break
+            try:
+                await part()
+            except UnreadableError as error:
+                self._done = replace(self._done, trouble=str(error))
         return self._done
+
+    async def _carry_on(self) -> None:
+        self._done = replace(self._done, undone=await acarry_on(self.guard, wait=PROBE_LIMIT))
+
+    async def _prune(self) -> None:
+        if self._prunes:
+            pruned = await aside(partial(prune, self.guard.journal, limit=1000))
+            self._done = replace(self._done, pruned=pruned.total)
 
     # --- lost owners ---
 
     async def _adopt(self) -> None:
         journal = self.guard.journal
-        for call in await apart("settled-aside", self._seen_dead):
+        for call in await aside(self._seen_dead):
             after = await journal.aperform(Adopt(call.operation_id, dead=call.epoch))
             self._adopted(after is not None and after.state is not State.PROCESSING)
         while not self._stopping.is_set():
@@ -174,13 +188,14 @@ class Worker:
 
     def _seen_dead(self) -> list[Call]:
         """Return calls whose process is seen dead from here: their lease need not be waited out."""
-        at_work = pages(self.guard.journal, CallQuery(states=(State.PROCESSING,), tenant=self.guard.tenant))
+        query = CallQuery(states=(State.PROCESSING,), tenant=self.guard.tenant, readable=True)
+        at_work = pages(self.guard.journal, query)
         return [call for call in at_work if host.alive(call.owner) is False]
 
     # --- ledgers ---
 
-    async def _compare(self, every: float) -> None:
-        for compared in await acompare_due(self.guard, every):
+    async def _compare(self) -> None:
+        for compared in await acompare_due(self.guard, self._ledger_every) if self._ledger_every is not None else ():
             settled, counted = (
                 self._done.settled,
                 {"happened": compared.happened, "did_not_happen": compared.did_not_happen},
@@ -220,7 +235,7 @@ class Worker:
         settled, probe = await care.asettle(self.guard, call)
         self._done = replace(self._done, settled=self._done.settled.plus(settled.state, probe))
         if settled.state is State.UNKNOWN:
-            now = await apart("settled-aside", self.guard.journal.now)
+            now = await aside(self.guard.journal.now)
             today = self.guard.tools[call.tool].checked.policy.terms
             seconds = next_look(rules.under(settled, today), now, self.every)
             await self.guard.journal.aperform(LayDown(call.operation_id, settled.epoch, seconds))

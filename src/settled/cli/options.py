@@ -1,5 +1,6 @@
 """The options that many commands share."""
 
+import getpass
 from typing import Annotated
 
 import typer
@@ -28,3 +29,8 @@ ByOption = Annotated[
     str | None, typer.Option("--by", metavar="NAME", help="Who decides.", show_default="your user name")
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+def who(by: str | None) -> str:
+    """Return who decides: the name that was given, or that of the user."""
+    return getpass.getuser() if by is None else by

@@ -1,6 +1,5 @@
 """``settled queue``: what waits for a person, and what a person decides."""
 
-import getpass
 import sys
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
@@ -16,7 +15,7 @@ from settled.api.queue import aprobe, claims, look_at, look_away, run_of, under_
 from settled.cli import output, show, verdicts
 from settled.cli.exits import Exit, refusals
 from settled.cli.filters import ListedFilter, RunFilter, ToolFilter, chosen, kinds_of
-from settled.cli.options import AppOption, ByOption, FailOption, JournalOption, JsonOption, Operation
+from settled.cli.options import AppOption, ByOption, FailOption, JournalOption, JsonOption, Operation, who
 from settled.cli.resolving import resolve
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import age, moment, plural, seconds_of
@@ -212,9 +211,9 @@ def claim_call(
     Your decision is taken only while the call stands as it stood when you claimed it.
     """
     with opened(Given(journal, app)) as target:
-        call, who = target.call(op), getpass.getuser() if by is None else by
+        call = target.call(op)
         with refusals():
-            claim = look_at(target.guard, call.operation_id, by=who, seconds=seconds, take_over=take_over)
+            claim = look_at(target.guard, call.operation_id, by=who(by), seconds=seconds, take_over=take_over)
         document = {"operation_id": call.operation_id} | facts.of_claim(claim)
         until = moment(claim["until"], target.journal.now().wall)
         output.emit(
@@ -233,9 +232,9 @@ def release_call(
 ) -> None:
     """Let go of a call that you have claimed."""
     with opened(Given(journal, app)) as target:
-        call, who = target.call(op), getpass.getuser() if by is None else by
+        call = target.call(op)
         with refusals():
-            was = look_away(target.guard, call.operation_id, by=who)
+            was = look_away(target.guard, call.operation_id, by=who(by))
         words = "nobody looks at it now" if was else "nobody was looking at it"
         output.emit(
             as_json,
@@ -312,9 +311,8 @@ def refuse_call(
 def _decide(given: Given, op: str, *, give: bool, by: str | None, reason: str, as_json: bool) -> None:
     with opened(given) as target:
         call = target.call(op)
-        who = getpass.getuser() if by is None else by
         with refusals():
-            decide(target.guard, call.operation_id, give=give, by=who, reason=reason, any_tenant=True)
+            decide(target.guard, call.operation_id, give=give, by=who(by), reason=reason, any_tenant=True)
         after, now = target.call(call.operation_id), target.journal.now()
         words = verdicts.leave_words(after)
         output.emit(as_json, facts.of_call(after, now), lambda: output.say(f"{after.operation_id}: {words}"))

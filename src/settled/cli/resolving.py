@@ -1,6 +1,6 @@
 """``settled queue resolve``: a person's verdict on one call, or on all that a filter means."""
 
-import getpass
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from settled.cli import output, verdicts
 from settled.cli.confirming import confirm
 from settled.cli.exits import Exit, Problem, refusals
 from settled.cli.filters import RunFilter, StateFilter, TenantFilter, ToolFilter, chosen, kinds_of
-from settled.cli.options import AppOption, ByOption, JournalOption, JsonOption, YesOption
+from settled.cli.options import AppOption, ByOption, JournalOption, JsonOption, YesOption, who
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import plural, seconds_of
 from settled.core.model import Moment
@@ -87,8 +87,7 @@ def resolve(
     op, verdict = _read(words, filtered=meant != Filter(limit=limit))
     verdicts.check_options(verdict.value, reason=reason, result=result, then=then, force=force)
     kind: Any = verdict.value.replace("-", "_")
-    who = getpass.getuser() if by is None else by
-    ruling = Ruling(kind, who, reason, "rerun" if then is ThenName.RERUN else "fail", force)
+    ruling = Ruling(kind, who(by), reason, "rerun" if then is ThenName.RERUN else "fail", force)
     with opened(Given(journal, app)) as target:
         if op is None:
             if result is not None:
@@ -113,11 +112,10 @@ def _one(
     target: Target, op: str, ruling: Ruling, result: str | None, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
     call = target.call(op)
-    given = verdicts.read_result(target, call, result)
-    decision = verdicts.Decision(ruling.verdict, ruling.by, ruling.reason, ruling.then, given, force=ruling.force)
+    ruling = replace(ruling, result=verdicts.read_result(target, call, result))
     if ruling.force and not dry_run:
         confirm(f"{call.operation_id} could still take effect after it is settled as not done on your word", yes=yes)
-    after = verdicts.try_out(target, call, decision) if dry_run else verdicts.give(target, call, decision)
+    after = verdicts.try_out(target, call, ruling) if dry_run else verdicts.give(target, call, ruling)
     now = target.journal.now()
     document = {"dry_run": dry_run} | facts.of_call(after, now)
     would = "would be" if dry_run else "is now"

@@ -1,6 +1,5 @@
 """``settled runs``: the tasks of agents, what they did, and what became of it."""
 
-import getpass
 import shlex
 import sys
 from contextlib import redirect_stdout
@@ -9,15 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api import facts, sagas, story
+from settled.api import carrying_on, facts, sagas, story
 from settled.api.facts import when
-from settled.api.fallbacks import adrive
 from settled.api.queue import run_of
 from settled.api.rewinding import Effects, Rewound, rewind
+from settled.api.steps import adrive
 from settled.cli import output
 from settled.cli.confirming import confirm
 from settled.cli.exits import Exit, Problem
-from settled.cli.options import AppOption, FailOption, JournalOption, JsonOption, YesOption
+from settled.cli.options import AppOption, ByOption, FailOption, JournalOption, JsonOption, YesOption, who
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import age, local, plural
 from settled.core.books import RunRecord, RunState
@@ -147,7 +146,7 @@ def _show_story(target: Target, lines: list[story.Line], left: list[Call], comma
 
 
 def _next(target: Target, run: RunRecord, left: list[Call]) -> list[str]:
-    options, app = target.given.options(), "" if target.given.app else " --app MODULE:GUARD"
+    options, app = target.given.options(), target.given.app_wanted()
     if run.state in (RunState.ROLLING_BACK, RunState.PARTLY_COMPENSATED):
         name = shlex.quote(run.run_id)
         resume, look = f"settled runs resume {name}{app}{options}", f"settled queue list --run {name}{options}"
@@ -222,7 +221,7 @@ def resume_runs(
                 )
             found = [record]
         else:
-            found = sagas.unfinished(target.guard, 1000)
+            found = carrying_on.unfinished(target.guard, 1000)
         ended = [_roll_back(target, record, "", wait) for record in found]
         _report(target, ended, as_json=as_json)
 
@@ -235,7 +234,7 @@ def rewind_run(
         str, typer.Option("--from", metavar="OP", help="The first call to be made anew, by its operation id or key.")
     ],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why. It goes on record.")],
-    by: Annotated[str | None, typer.Option(metavar="NAME", help="Who decides.", show_default="your user name")] = None,
+    by: ByOption = None,
     undo: Annotated[
         bool, typer.Option("--undo", help="Undo what those calls did first, the last begun first. Needs --app.")
     ] = False,
@@ -260,7 +259,7 @@ def rewind_run(
     with opened(Given(journal, app), tools=_NEEDS if undo else "") as target:
         record, call = _run(target, run, tenant), target.call(first)
         how: Any = "undo" if undo else "keep" if keep else "refuse"
-        choice = Choice(record, call.operation_id, getpass.getuser() if by is None else by, reason, how)
+        choice = Choice(record, call.operation_id, who(by), reason, how)
         plan = _rewind(target, choice, dry_run=True)
         if not dry_run:
             confirm(f"{plural(len(plan.operation_ids), 'call')} of run {run!r} will be made anew", yes=yes)
@@ -294,10 +293,9 @@ def _rewind(target: Target, choice: Choice, *, dry_run: bool) -> Rewound:
     )
     try:
         with redirect_stdout(sys.stderr):
-            found: Rewound = target.guard.floor.home.run(adrive(target.guard, steps))
+            return target.guard.floor.home.run(adrive(target.guard, steps))
     except DeclarationError as error:
         raise Problem(Exit.REFUSED, str(error)) from error
-    return found
 
 
 def _tell_rewound(target: Target, plan: Rewound, *, dry_run: bool) -> None:

@@ -167,7 +167,7 @@ def tell_under_way(target: Target, found: UnderWay, *, as_json: bool) -> None:
     """Say that there are calls at work that may soon stand in the queue, and what brings them there."""
     if as_json or not (found.dead or found.unseen):
         return
-    app = "" if target.given.app else " --app MODULE:GUARD"
+    app = target.given.app_wanted()
     if found.dead:
         output.tell(f"{plural(found.dead, 'call')} under way of a process that is dead: to take in what it left:")
         output.tell(f"{output.INDENT}settled reconcile{app}{target.given.options()}")

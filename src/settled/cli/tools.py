@@ -1,6 +1,5 @@
 """``settled tools``: which tools there are, and which are paused."""
 
-import getpass
 from typing import Annotated, Any
 
 import typer
@@ -8,7 +7,7 @@ import typer
 from settled.api import facts, pausing
 from settled.cli import output
 from settled.cli.exits import Exit, Problem, refusals
-from settled.cli.options import AppOption, ByOption, JournalOption, JsonOption
+from settled.cli.options import AppOption, ByOption, JournalOption, JsonOption, who
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import moment
 
@@ -79,9 +78,8 @@ def resume_tool(
 def _change(given: Given, name: str, by: str | None, reason: str, *, resume: bool, as_json: bool) -> None:
     with opened(given) as target:
         _demand_known(target, name)
-        who = getpass.getuser() if by is None else by
         with refusals():
-            done = pausing.pause(target.guard, name, by=who, reason=reason, resume=resume)
+            done = pausing.pause(target.guard, name, by=who(by), reason=reason, resume=resume)
         document = {
             "tool": name,
             **{each: done[each] for each in ("what", "by", "reason")},

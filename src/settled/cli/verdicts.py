@@ -1,10 +1,9 @@
 """A person's verdict: read from the command line, tried out, given; and the commands that would give one."""
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from settled.api import care, explain, facts
-from settled.api.deciding_many import Ruling, rehearsed
+from settled.api.deciding_many import Ruling, rehearsed, rule
 from settled.api.schema import BadArguments
 from settled.api.vault import SEALED
 from settled.cli.exits import Exit, Problem, refusals
@@ -13,20 +12,7 @@ from settled.core.by_hand import BY_HAND
 from settled.core.call import Call
 from settled.core.model import Moment
 from settled.core.runs import run_of
-from settled.core.settling import Verdict
 from settled.core.states import State
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What a person has decided."""
-
-    verdict: Verdict
-    by: str
-    reason: str
-    then: Literal["rerun", "fail"]
-    result: Any = care.NOT_GIVEN
-    force: bool = False
 
 
 def check_options(verdict: str, *, reason: str, result: str | None, then: object, force: bool) -> None:
@@ -53,29 +39,18 @@ def read_result(target: Target, call: Call, text: str | None) -> Any:
         raise Problem(Exit.USAGE, f"--result does not fit {call.tool}: {error}") from error
 
 
-def try_out(target: Target, call: Call, decision: Decision) -> Call:
+def try_out(target: Target, call: Call, ruling: Ruling) -> Call:
     """Return how the call would stand, by the journal's own rules, without changing it."""
-    ruling = Ruling(decision.verdict, decision.by, decision.reason, decision.then, force=decision.force)
     after = rehearsed(target.guard, call, ruling)
     if after.why:
         raise Problem(Exit.REFUSED, f"{call.operation_id}: {after.why}")
     return after.call
 
 
-def give(target: Target, call: Call, decision: Decision) -> Call:
+def give(target: Target, call: Call, ruling: Ruling) -> Call:
     """Give the verdict; return how the call stands then."""
     with refusals():
-        care.resolve(
-            target.guard,
-            call.operation_id,
-            decision.verdict,
-            by=decision.by,
-            reason=decision.reason,
-            result=decision.result,
-            then=decision.then,
-            force=decision.force,
-            any_tenant=True,
-        )
+        rule(target.guard, call, ruling)
     return target.call(call.operation_id)
 
 
@@ -105,10 +80,9 @@ def leave_words(call: Call) -> str:
 
 def commands(target: Target, call: Call) -> list[dict[str, str]]:
     """Return the commands that a person may type next, with what each means; ``...`` is to be filled in."""
-    now, options = target.journal.now(), target.given.options()
+    now, options, app = target.journal.now(), target.given.options(), target.given.app_wanted()
     found = []
     if call.terms.probed and call.state in (State.UNKNOWN, State.PROCESSING) and explain.waiting(call, now):
-        app = "" if target.given.app else " --app MODULE:GUARD"
         found.append(("ask the tool's own system", f"settled queue probe {call.operation_id}{app}"))
     run = run_of(call.scope)
     if explain.waiting(call, now) == "approval":
@@ -121,7 +95,6 @@ def commands(target: Target, call: Call) -> list[dict[str, str]]:
             ("say that you look at it, so that nobody else decides", f"settled queue claim {call.operation_id}")
         )
     if explain.waiting(call, now) == "undo" and run is not None and call.reason not in FOR_GOOD:
-        app = "" if target.given.app else " --app MODULE:GUARD"
         found.append(("try to undo it once more", f"settled runs resume {run}{app}"))
     for choice in explain.choices(call, now):
         name, forced = choice.verdict.replace("_", "-"), "" if choice.open else " --force"

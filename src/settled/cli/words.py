@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from settled.api.facts import LATEST
+
 _LONGEST = 1e10
 """Seconds: three centuries."""
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
@@ -9,7 +11,7 @@ _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
 
 def local(wall: float) -> str:
     """Return a time as the local clock shows it."""
-    return datetime.fromtimestamp(wall).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return datetime.fromtimestamp(min(wall, LATEST)).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def span(seconds: float) -> str:
@@ -22,7 +24,7 @@ def span(seconds: float) -> str:
 
 def age(wall: float, now: float) -> str:
     """Return how far a time lies from now: ``3 min ago``, ``in 12 s``."""
-    return f"{span(now - wall)} ago" if wall <= now else f"in {span(wall - now + 0.999)}"
+    return f"{span(now - wall)} ago" if wall <= now else f"in {span(min(wall, LATEST) - now + 0.999)}"
 
 
 def moment(wall: float | None, now: float) -> str:

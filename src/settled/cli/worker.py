@@ -125,5 +125,7 @@ def _show_sum(total: Round, left: int, *, as_json: bool) -> None:
     if as_json:
         output.say(json.dumps(document))
     else:
+        if total.trouble:
+            output.tell(f"settled: {total.trouble}")
         names = {**_NAMES, "waiting": "waiting for a person"}
         output.facts([(words, str(document[name])) for name, words in names.items()])

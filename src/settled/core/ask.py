@@ -91,7 +91,9 @@ class Begun(Struct, frozen=True):
 
 
 class WouldRun(Struct, frozen=True):
-    """Nothing is on record that answers; it would run, were it allowed to begin."""
+    """It would run, were it allowed to begin: as a new call, or as a further series of one that is on record."""
+
+    call: Call | None = None
 
 
 class Stands(Struct, frozen=True):

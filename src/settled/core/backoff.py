@@ -117,15 +117,13 @@ class Backoff:
             return most
 
 
-def fits(delay: float, now: float, deadline: float | None, least: float) -> bool:
+def fits(delay: float, now: float, deadline: float | None, longest: float = LONGEST_WAIT) -> bool:
     """Whether an attempt can follow a wait: what does not fit is not slept, the call is parked instead.
 
     Args:
         delay: seconds to wait.
         now: the present, monotonic seconds.
-        deadline: end of the asker's time on the same clock; without one, ``LONGEST_WAIT`` is the most that is waited.
-        least: seconds that the attempt needs at the least.
+        deadline: end of the asker's time on the same clock.
+        longest: seconds that are waited at the most where there is none.
     """
-    if deadline is None:
-        return delay <= LONGEST_WAIT
-    return now + delay + least <= deadline
+    return delay <= longest if deadline is None else now + delay < deadline

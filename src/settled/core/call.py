@@ -104,7 +104,8 @@ class LogRow(Struct, frozen=True):
     attempt: int
     detail: str
     digest: str
-    """Digest of the payload that the change brought, so that erasing the payload breaks nothing."""
+    """Digest of the payload that the change brought, so that erasing the payload breaks nothing: of the first row the
+    arguments, as they are stored; of a later one the result."""
     head: str
 
 
@@ -128,7 +129,7 @@ def evolve(call: Call, event: Event, now: Moment, *, detail: str = "", **changes
     Raises ``IllegalTransition`` where the table has no row for it.
     """
     state, no = next_state(call.state, event), call.log_no + 1
-    payload = changes.get("result")
+    payload = changes.get("result") if call.log_no else call.arguments
     fields = (
         call.operation_id,
         no,

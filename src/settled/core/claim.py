@@ -136,7 +136,7 @@ class Claim(Struct, frozen=True):
         paused = paused_by(books, self.ask.tool)
         if paused is not None or self.begin:
             return paused
-        return Stands(call, like) if self.drafting else WouldRun()
+        return Stands(call, like) if self.drafting else WouldRun(call)
 
     def _begin_series(self, books: Books, call: Call, now: Moment, *, like: bool = False) -> ClaimReply:
         held_up = self._held_up(books, call, now, like=like)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from settled.core.claim import Claim
     from settled.core.exchanges import Sight
     from settled.core.late import Evidence
-    from settled.core.model import Moment, Owner
+    from settled.core.model import Fault, Moment, Owner
     from settled.core.progress import Begin
     from settled.core.runs import Checkpoint
 
@@ -62,17 +62,21 @@ class Refund(Struct, frozen=True):
 
 
 class Invoke(Struct, frozen=True):
-    """Call the tool's function for one attempt; answered with ``Ended``, or with ``Shut`` if it asks to be admitted."""
+    """Call the tool's function for one attempt; answered with ``Ended``.
+
+    Of a call that needs no record nothing is written before and after, so all is done in one command: the first attempt
+    asks all breakers, as ``Admit`` does (and may be answered with ``Shut``); how an attempt ended is read, and told to
+    the breakers, as ``Report`` does.
+    """
 
     call: Call | None
+    """``None``: it needs no record."""
     no: int
     timeout: float | None
     """Seconds after which the caller leaves it; ``None``: never."""
     deadline: float | None
     first: bool = True
     """The asker's first attempt: it pays into the process's retry pool."""
-    admit: bool = False
-    """Ask all breakers before, as ``Admit`` does: for an attempt with no step between the two."""
 
 
 class Join(Struct, frozen=True):
@@ -138,8 +142,7 @@ REPORTS: dict[Verdict, Report] = {
     "failure": Report("failure"),
     "neutral": Report("neutral"),
 }
-"""Made once: every attempt gives one of each."""
-WENT_WELL = REPORTS["success"]
+"""Made once: every attempt on record gives one."""
 
 Command = (
     Transact | Admit | Report | Repeat | Refund | Invoke | Join | Sleep | AwaitCall | Probe | CheckOwners | Spill | Tell
@@ -217,6 +220,8 @@ class Ended(Struct, frozen=True):
     """Seconds since the epoch, for dates in what the other side asks for."""
     sight: Sight | None = None
     """What watched transports have seen of it."""
+    fault: Fault | None = None
+    """How it was read, where the call needs no record; ``None``: it succeeded."""
 
 
 class Joined(Struct, frozen=True):

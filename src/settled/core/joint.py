@@ -14,7 +14,7 @@ from settled.core.answer import Answer, from_record
 from settled.core.ask import Begun, WouldRun
 from settled.core.breaker import verdict_of
 from settled.core.call import Call, attempt_of
-from settled.core.commands import REPORTS, WENT_WELL, Join, Joined, Returned, Tell, expect
+from settled.core.commands import REPORTS, Join, Joined, Returned, Tell, expect
 from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.outcome import NEVER_SENT, read
 from settled.core.progress import Begin, End
@@ -158,7 +158,7 @@ class Jointly(Series):
         if ended is None:
             return from_record(call)  # on record from before, or its commit failed, and that is on record
         self._gave(ended)
-        yield from self.do(WENT_WELL)
+        yield from self.do(REPORTS["success"])
         yield from self.do(Tell("outcome", call, {"reason": ""}))
         return self._success(call)
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from settled.core import parts, rules
 from settled.core.call import Call, attempt_of, evolve, standing_of, with_attempt
-from settled.core.model import Effect, Fault, FaultClass, Standing
+from settled.core.model import Effect, Fault, Standing
 from settled.core.states import FINAL, TABLE, UNSETTLED, Event, State
 from settled.core.values import replace
 
@@ -83,8 +83,7 @@ class Evidence(Struct, frozen=True):
             return self._part(books, call, heard, now)
         if call.state is not State.UNKNOWN or heard.doubtful or not rules.all_over(heard, now):
             return _note(books, call, heard, now)
-        final = self.fault is not None and self.fault.kind is FaultClass.PERMANENT
-        event = Event.FAIL if final else Event.ABSENT
+        event = Event.FAIL if self.fault is not None and self.fault.final else Event.ABSENT
         changes = {"attempts": heard.attempts, "epoch": call.epoch + 1, "fault": self.fault, "decided": "late"}
         changed, row = evolve(call, event, now, detail="late answer", **changes)
         books.put(changed, row)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
@@ -32,7 +33,8 @@ class Effect:
     """One effect of a tool, as its own system lists it.
 
     Args:
-        at: when it happened, by that system's clock: a datetime with a time zone, or seconds since 1970.
+        at: when it happened, by that system's clock: a datetime with a time zone, the same as ISO 8601, or seconds
+            since 1970.
         key: the key that the tool sent along (``settled.current_call().key``), if the system keeps it.
         arguments: what the call was given, as its function takes it: finds the call where no key is kept.
         ref: the system's own name for the effect, which tells one entry from another.
@@ -42,7 +44,7 @@ class Effect:
         ValueError: neither key nor arguments, or a time that is none.
     """
 
-    at: datetime | float
+    at: datetime | float | str
     key: str = ""
     arguments: Mapping[str, Any] | None = None
     ref: str = ""
@@ -53,8 +55,12 @@ class Effect:
         """Refuse what no call could be found by."""
         if not self.key and self.arguments is None:
             raise ValueError("an effect needs key= or arguments=: by nothing else can its call be found")
-        if isinstance(self.at, datetime) and self.at.tzinfo is None:
+        at = datetime.fromisoformat(self.at) if isinstance(self.at, str) else self.at
+        if isinstance(at, datetime) and at.tzinfo is None:
             raise ValueError(f"at={self.at!r} has no time zone: give it one, or seconds since 1970")
+        if not isinstance(at, datetime) and (type(at) not in (int, float) or not isfinite(at)):
+            raise ValueError(f"at={self.at!r} is no time: a datetime, ISO 8601, or seconds since 1970")
+        object.__setattr__(self, "at", at)
         object.__setattr__(self, "has_result", self.result is not None)
 
     @property

@@ -149,6 +149,8 @@ class Life(Jointly):
                 if call.state is State.AWAITING_APPROVAL:
                     return (yield from self._await_leave(claim, call))
                 return from_record(call)
+            case WouldRun(in_doubt) if in_doubt is not None and in_doubt.state is State.UNKNOWN:
+                return replace(from_record(in_doubt), retry_after=shut.retry_after if shut else None)
             case WouldRun():
                 return shut or rejected("deadline")
             case Busy(call):

@@ -124,6 +124,15 @@ class Fault(Struct, frozen=True, array_like=True):
     items: tuple[BatchItem, ...] = ()
     """What became of each item of a batch, in their order."""
 
+    @property
+    def final(self) -> bool:
+        """Whether the call has failed for good.
+
+        Not where it was not the call that was turned away but who asked (401, no credentials), or where our side would
+        not speak to the other one (a certificate): a repeat is pointless now, and not once that is put right.
+        """
+        return self.kind in (FaultClass.PERMANENT, FaultClass.INVALID) and not (self.refresh or self.local)
+
 
 class Effect(StrEnum):
     """What a repeat of the tool would do to the world."""

@@ -12,7 +12,7 @@ from settled.core.call import Call, attempt_of, evolve, opened, standing_of
 from settled.core.charge import Charge, debit
 from settled.core.drafts import drop
 from settled.core.late import Evidence
-from settled.core.model import Effect, Fault, FaultClass, Standing
+from settled.core.model import Effect, Fault, Standing
 from settled.core.model import Evidence as Proof
 from settled.core.owed import doubted
 from settled.core.states import Event, State
@@ -176,8 +176,7 @@ class End(Struct, frozen=True):
             return Event.ENDED
         if self.fault.evidence is Proof.SOME:
             return Event.SPLIT
-        final = self.fault.kind in (FaultClass.PERMANENT, FaultClass.INVALID)
-        state = rules.closing_state(ended, final=final)
+        state = rules.closing_state(ended, final=self.fault.final)
         parked = state is State.NOT_DONE and self.park is not None
         return EVENT_FOR[State.PARKED if parked else state]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from settled.core.backoff import LONGEST_WAIT, fits
 from settled.core.model import Effect, Evidence, Fault, FaultClass
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def plan(fault: Fault, policy: Policy, limits: Limits, tries: Tries) -> Again | 
     if refusal:
         return Stop(refusal)
     delay = _delay(fault, policy, tries)
-    if not _fits(delay, limits, tries):
+    if not fits(delay, tries.at, limits.deadline, max(LONGEST_WAIT, policy.backoff.cap)):
         return Stop("deadline", park=None if tries.doubtful else delay)
     if limits.tokens is not None and not limits.tokens():
         return Stop("token_window")
@@ -95,7 +96,3 @@ def _delay(fault: Fault, policy: Policy, tries: Tries) -> float:
     return policy.backoff.delay(
         tries.made - 1, draw=tries.draw, throttled=fault.throttled, retry_after=fault.retry_after
     )
-
-
-def _fits(delay: float, limits: Limits, tries: Tries) -> bool:
-    return limits.deadline is None or tries.at + delay < limits.deadline

@@ -10,7 +10,6 @@ from settled.core.breaker import verdict_of
 from settled.core.commands import (
     ADMIT,
     REPORTS,
-    WENT_WELL,
     Admitted,
     Ended,
     Invoke,
@@ -28,7 +27,7 @@ from settled.core.commands import (
     expect,
 )
 from settled.core.late import Evidence
-from settled.core.model import Effect, Fault, FaultClass
+from settled.core.model import Effect, Fault
 from settled.core.model import Evidence as Proof
 from settled.core.outcome import NEVER_SENT, TooLate, read
 from settled.core.progress import Begin, Close, End, FencedOut
@@ -121,7 +120,7 @@ class Series(Wire):
             else:
                 ended = self._came_to((yield self._invocation(call, no)))
             fault = read(ended, self.policy, self.clean, attempt=no, doubtful=doubtful)
-            event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
+            event = yield REPORTS[verdict_of(fault)]
             self.at = event.at
             step = self._plan(fault, ended, doubtful=doubtful)
             recorded = yield from self._end(call, ended, fault, step)
@@ -135,30 +134,38 @@ class Series(Wire):
             call = began
 
     def unrecorded(self) -> Flow[Answer]:
-        """Make a call that needs no record. Its first attempt asks the breakers as it begins."""
-        if self.limits.deadline is not None and not self._time_left():
+        """Make a call that needs no record."""
+        opening = self.opening()
+        if opening is None:
             return rejected("deadline")
-        while True:
-            no = self.made + 1
-            ended = yield self._invocation(None, no, admit=no == 1)
-            if type(ended) is not Ended:
-                return _turned_away(expect(ended, Shut))
-            self.made, outcome = no, ended.outcome
-            fault = read(ended, self.policy, self.clean, attempt=no, doubtful=False)
-            event = yield WENT_WELL if fault is None else REPORTS[verdict_of(fault)]
-            if fault is None:
-                return by_itself(outcome.value if type(outcome) is Returned else None, no)
-            self.at = event.at
-            step = self._plan(fault, ended, doubtful=False)
+        found = self.after((yield opening))
+        return found if isinstance(found, Answer) else (yield from found)
+
+    def opening(self) -> Invoke | None:
+        """Return the first attempt of a call that needs no record; ``None`` if there is no time for it."""
+        return self._invocation(None, 1) if self.limits.deadline is None or self._time_left() else None
+
+    def after(self, event: Event) -> Answer | Flow[Answer]:
+        """Return the answer, if the first attempt without a record succeeded, as most do; else what follows."""
+        if type(event) is Ended and event.fault is None:
+            return by_itself(event.outcome, 1)
+        return self._go_on(event)
+
+    def _go_on(self, event: Event) -> Flow[Answer]:
+        while type(event) is Ended and event.fault is not None:
+            self.made, self.at = self.made + 1, event.at
+            step = self._plan(event.fault, event, doubtful=False)
             if isinstance(step, Again):
                 step = (yield from self._pause(step)) or step
             if isinstance(step, Stop):
-                return self._given_up(fault, step)
+                return self._given_up(event.fault, step)
+            event = yield self._invocation(None, self.made + 1)
+        return by_itself(event.outcome, self.made + 1) if type(event) is Ended else _turned_away(expect(event, Shut))
 
-    def _invocation(self, call: Call | None, no: int, *, admit: bool = False) -> Invoke:
+    def _invocation(self, call: Call | None, no: int) -> Invoke:
         deadline = self.limits.deadline
         timeout = self.policy.timeout if deadline is None else self._timeout(deadline)
-        return Invoke(call, no, timeout, deadline, self.made == 0, admit)
+        return Invoke(call, no, timeout, deadline, self.made == 0)
 
     def _came_to(self, event: Event) -> Ended:
         ended = event if type(event) is Ended else expect(event, Ended)
@@ -353,8 +360,7 @@ class Series(Wire):
         return replace(answer, value=self.value, fresh=True) if fault is None else answer
 
     def _given_up(self, fault: Fault, step: Stop) -> Answer:
-        final = fault.kind in (FaultClass.PERMANENT, FaultClass.INVALID)
-        state = State.FAILED if final else State.NOT_DONE
+        state = State.FAILED if fault.final else State.NOT_DONE
         reason = why(fault, step)
         return Answer(STATUS_OF[state], reason, fault=fault, retry_after=step.park, recorded=False, attempts=self.made)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import Struct
 
 from settled import host
+from settled.core.answer import Answer
 from settled.core.commands import (
     Admit,
     Admitted,
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import TypeVar
 
-    from settled.core.answer import Answer
     from settled.core.commands import Command, Event, Flow
     from settled.core.machine import Life
     from settled.drivers.alarm import Limit
@@ -92,7 +92,14 @@ async def drive(flow: Flow[T], hand: Hand) -> T:
 def make(life: Life, binding: Binding, floor: Floor) -> Coroutine[Any, Any, Answer]:
     """Make one call. When the asker is cancelled a recorded call runs on, detached, and is recorded."""
     hand = Hand(binding, floor)
-    return drive(life.run(), hand) if life.ask is None else _shielded(life, life.ask.operation_id, hand, floor)
+    return _unrecorded(life, hand) if life.ask is None else _shielded(life, life.ask.operation_id, hand, floor)
+
+
+async def _unrecorded(life: Life, hand: Hand) -> Answer:
+    """Make a call without a record as ``life.run()`` does, which only one that does not succeed at once needs."""
+    opening = life.opening()
+    found = life.run() if opening is None else life.after(await hand.attempt_once(opening))
+    return found if isinstance(found, Answer) else await drive(found, hand)
 
 
 async def _shielded(life: Life, asker: str, hand: Hand, floor: Floor) -> Answer:
@@ -164,9 +171,11 @@ class Hand(Struct):
         """Perform a command that waits for nothing."""
         if type(command) is Admit:
             return self.floor.admit(self.binding) or Admitted(self.floor.now())
-        if type(command) is Report:
-            return self.floor.report(self.binding, command.verdict)
-        return self.floor.perform(command, self.binding)
+        if type(command) is not Report:
+            return self.floor.perform(command, self.binding)
+        now = self.floor.now()
+        self.floor.report(self.binding, command.verdict, now)
+        return Woke(now)
 
     async def perform(self, command: Command) -> Event:
         """Perform one command."""
@@ -198,14 +207,12 @@ class Hand(Struct):
         return self.floor.admit(self.binding) or Admitted(self.floor.now())
 
     async def _invoke(self, command: Invoke) -> Ended | Shut:
+        if command.call is None:
+            return await self.attempt_once(command)
         if self.abandoned:
             return not_begun(asyncio.CancelledError(), self.floor)
-        if command.admit and (shut := self.floor.admit(self.binding)):
-            return shut
         if command.first:
             self.floor.begin(self.binding)
-        if command.call is None:
-            return await (self._inline(command) if self.binding.is_async else self._threaded(command))
         operation_id = command.call.operation_id
         if not self.here:
             self.here, self.forks = operation_id, host.lineage.forks
@@ -216,6 +223,17 @@ class Hand(Struct):
             return await (self._tasked(command) if self.binding.is_async else self._threaded(command))
         finally:
             self.floor.keeper.let_go(operation_id)
+
+    async def attempt_once(self, command: Invoke) -> Ended | Shut:
+        """Make an attempt that needs no record."""
+        binding, floor = self.binding, self.floor
+        if command.first:
+            shut = floor.admit(binding)
+            if shut is not None:
+                return shut
+            floor.begin(binding)
+        make = self._inline if binding.is_async else self._threaded
+        return floor.judge(binding, await make(command), command.no)  # not kept in a name: see drivers/sync.py
 
     async def _inline(self, command: Invoke) -> Ended:
         """Run an unrecorded async attempt in the asker's own task: cancelling one cancels the other."""

@@ -60,7 +60,8 @@ def run_here(command: Invoke, binding: Binding, floor: Floor, then: Callable[[],
             _must_end_here()
         if then is not None:
             then()
-        value = value if _is_an_answer(type(value)) else finished(value, floor)
+        if not _is_an_answer(type(value)):
+            value = finished(value, floor)
         # Returned at once: an error's traceback keeps this frame, and those around it. None of them keeps the error.
         return returned(value, command, binding, floor)
     except BaseException as error:

@@ -6,13 +6,14 @@ import logging
 import random
 import threading
 import time
+from asyncio import CancelledError
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from settled import host
-from settled.core.breaker import Breaker, Rejection, State, admit, record, tickets_if_closed
+from settled.core.breaker import Breaker, Rejection, State, admit, record, tickets_if_closed, verdict_of
 from settled.core.commands import (
     CheckOwners,
     Owners,
@@ -27,6 +28,7 @@ from settled.core.model import Evidence as Proof
 from settled.core.model import Fault, FaultClass
 from settled.core.outcome import read
 from settled.core.progress import End
+from settled.core.values import replace
 from settled.drivers.home import Home
 from settled.drivers.keeper import Keeper
 from settled.drivers.presence import Presence
@@ -157,18 +159,30 @@ class Floor:
         binding.tickets = found
         return None
 
-    def report(self, binding: Binding, verdict: Verdict) -> Woke:
+    def judge(self, binding: Binding, ended: Ended, no: int) -> Ended:
+        """Read the end of an attempt that needs no record, and tell the breakers how it went."""
+        fault = read(ended, binding.policy, binding.clean, attempt=no, doubtful=False)
+        if fault is None:
+            self.report(binding, "success", ended.at)
+            return ended
+        self.report(binding, verdict_of(fault), ended.at)
+        return replace(ended, fault=fault)
+
+    def report(self, binding: Binding, verdict: Verdict, now: float) -> None:
         """Tell the breakers how an admitted attempt went."""
-        tickets, now = binding.tickets, self.now()
+        tickets = binding.tickets
         if tickets is None:
-            return Woke(now)
+            return
         binding.tickets = None
         with self._lock:
             changes = record(binding.breakers, tickets, verdict, now, self.draw)
+        if changes:  # as seldom
+            self._tell_of(changes)
+
+    def _tell_of(self, changes: Sequence[tuple[Breaker, State]]) -> None:
         for breaker, state in changes:
             self.share(breaker)
             self.tell("breaker", None, name=breaker.name, breaker_state=str(state))
-        return Woke(now)
 
     def _agreed_on(self, breakers: Sequence[Breaker], tickets: Tickets, now: float) -> Tickets | Rejection:
         """Be the one probe of all processes where this attempt is to be one; else be turned away."""
@@ -205,7 +219,7 @@ class Floor:
 
     def release(self, binding: Binding) -> None:
         """Give up an admitted attempt without a verdict: its asker was cancelled."""
-        self.report(binding, "neutral")
+        self.report(binding, "neutral", self.now())
 
     def begin(self, binding: Binding) -> None:
         """An asker's first attempt begins: it pays into the process's retry pool."""
@@ -302,6 +316,6 @@ class Floor:
         for sink in self.sinks:
             try:
                 sink(event, about | facts)
-            except Exception:  # noqa: BLE001 - a call may be between its effect and its record
+            except (Exception, CancelledError):  # noqa: BLE001 - a call may be between its effect and its record
                 taken = False
         return taken

@@ -90,7 +90,7 @@ class Keeper:
             last = self._closed.is_set()  # a round that began before may have missed what came since
             self._renew()
             for chore in self.chores:
-                with contextlib.suppress(Exception):  # done again next round; no lease may end for it
+                with contextlib.suppress(BaseException):  # done again next round; no lease may end for it
                     chore()
 
     def _renew(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from settled.drivers.attempts import SHORTEST_SLEEP
 from settled.drivers.leaving import in_thread
-from settled.drivers.waiting import asked_from
+from settled.drivers.waiting import asked_from, in_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,8 +32,8 @@ async def apart(name: str, function: Callable[..., T], *args: object) -> T:
             return
         if error is None:
             future.set_result(value)
-        else:
-            future.set_exception(error)
+        else:  # a future takes no StopIteration: whoever waits would do so for ever
+            future.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
 
     def work() -> None:
         try:
@@ -44,6 +44,11 @@ async def apart(name: str, function: Callable[..., T], *args: object) -> T:
 
     in_thread(work, name)
     return await future
+
+
+async def aside(function: Callable[..., T], *args: object) -> T:
+    """Call a function that blocks, from async code, in a thread of its own."""
+    return await apart("settled-aside", function, *args)
 
 
 async def awaited(run: Callable[[], Any]) -> Any:
@@ -97,3 +102,8 @@ def being_cancelled() -> bool:
     """Whether the task at work is being cancelled from outside."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def leaked(error: BaseException) -> bool:
+    """Whether a cancellation is one that nobody here has asked for: a function, or its client, raised it by itself."""
+    return isinstance(error, asyncio.CancelledError) and not (in_loop() and being_cancelled())

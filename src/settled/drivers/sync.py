@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import Struct
 
 from settled import host
+from settled.core.answer import Answer
 from settled.core.commands import (
     Admit,
     Admitted,
@@ -35,6 +36,7 @@ from settled.core.values import replace
 from settled.drivers.attempts import SHORTEST_SLEEP, finished, late_of, probed, raised, run_here, timed_out
 from settled.drivers.joining import join
 from settled.drivers.leaving import Leaving, in_thread, within
+from settled.drivers.loops import leaked
 from settled.drivers.presence import seconds_to_wait
 from settled.drivers.waiting import while_blocked
 from settled.errors import JournalError
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from settled.core.answer import Answer
     from settled.core.call import Call
     from settled.core.commands import Command, Event, Flow
     from settled.core.machine import Life
@@ -76,7 +77,7 @@ def make(life: Life, binding: Binding, floor: Floor) -> Answer:
     """Make one call in the calling thread. An interruption leaves what is unfinished to be joined."""
     hand = Hand(binding, floor)
     if life.ask is None:
-        return drive(life.run(), hand)
+        return _unrecorded(life, hand)
     asker = life.ask.operation_id
     floor.asking.add(asker)
     try:
@@ -87,6 +88,13 @@ def make(life: Life, binding: Binding, floor: Floor) -> Answer:
         raise
     finally:
         floor.asking.discard(asker)
+
+
+def _unrecorded(life: Life, hand: Hand) -> Answer:
+    """Make a call without a record as ``life.run()`` does, which only one that does not succeed at once needs."""
+    opening = life.opening()
+    found = life.run() if opening is None else life.after(hand.attempt(opening))
+    return found if isinstance(found, Answer) else drive(found, hand)
 
 
 class Hand(Struct):
@@ -124,7 +132,9 @@ class Hand(Struct):
         return self.floor.admit(self.binding) or Admitted(self.floor.now())
 
     def _report(self, command: Report) -> Woke:
-        return self.floor.report(self.binding, command.verdict)
+        now = self.floor.now()
+        self.floor.report(self.binding, command.verdict, now)
+        return Woke(now)
 
     def _repeat(self, command: Repeat) -> Admitted | Shut | Refused:
         refused = self.floor.spend(self.binding, command)
@@ -137,21 +147,28 @@ class Hand(Struct):
         return self.floor.admit(self.binding) or Admitted(self.floor.now())
 
     def _invoke(self, command: Invoke) -> Ended | Shut:
-        binding, floor = self.binding, self.floor
-        if command.admit and (shut := floor.admit(binding)):
-            return shut
+        if command.call is None:
+            return self.attempt(command)
         if command.first:
+            self.floor.begin(self.binding)
+        return self._heeding(self._held(command, command.call))
+
+    def attempt(self, command: Invoke) -> Ended | Shut:
+        """Make an attempt that needs no record."""
+        binding, floor = self.binding, self.floor
+        if command.first:
+            shut = floor.admit(binding)
+            if shut is not None:
+                return shut
             floor.begin(binding)
-        if command.call is not None:
-            return self._heeding(self._held(command, command.call))
-        if command.timeout is None:
-            return self._heeding(run_here(command, binding, floor))
-        return self._heeding(self._leavable(command))
+        make = run_here if command.timeout is None else self._leavable
+        # Not kept in a name: an error's traceback keeps this frame, which would keep the error.
+        return self._heeding(floor.judge(binding, make(command, binding, floor), command.no))
 
     def _heeding(self, ended: Ended) -> Ended:
         """Ctrl-C, exit: it is put on record, and raised again once that is done."""
         outcome = ended.outcome
-        if type(outcome) is Returned or isinstance(outcome.error, Exception):
+        if type(outcome) is Returned or isinstance(outcome.error, Exception) or leaked(outcome.error):
             return ended
         self.interruption = outcome.error
         return replace(ended, abandoned=True)
@@ -165,13 +182,14 @@ class Hand(Struct):
         self.running = command
         floor.keeper.hold(operation_id, call.epoch, command.timeout)
         try:
-            return run_here(command, self.binding, floor) if command.timeout is None else self._leavable(command)
+            make = run_here if command.timeout is None else self._leavable
+            return make(command, self.binding, floor)
         finally:
             floor.keeper.let_go(operation_id)
 
-    def _leavable(self, command: Invoke) -> Ended:
+    @staticmethod
+    def _leavable(command: Invoke, binding: Binding, floor: Floor) -> Ended:
         """Run the attempt in a thread that the caller can leave."""
-        binding, floor = self.binding, self.floor
         slot: Leaving[Ended] = Leaving(late_of(command, binding, floor))
         inside = while_blocked()
         in_thread(lambda: slot.finish(inside.run(run_here, command, binding, floor)), f"settled-{binding.tool}")

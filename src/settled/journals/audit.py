@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from hashlib import sha256
 from itertools import groupby, islice
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from settled.core.call import Call, LogRow, chain
 from settled.core.expiry import due
@@ -14,7 +15,7 @@ from settled.core.states import State
 from settled.core.values import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from settled.core.model import Moment
     from settled.ports import CallQuery
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 Head = tuple[str, int, str]
 """A log row for a seal: whose it is, its number, and its head."""
+MOST_IN_SEAL: Final = 20_000
+"""Rows in one seal, so that none keeps others waiting long."""
+_BETWEEN: Final = 0.005
+"""Seconds between two seals: who waits for a lock on SQLite looks for it every millisecond or less."""
 
 
 def matches(call: Call, query: CallQuery, now: Moment) -> bool:
@@ -42,6 +47,15 @@ def seal_over(previous: str, heads: Iterable[Head]) -> str:
     """Return the seal that chains ``heads`` to the seal before."""
     lines = [previous, *[f"{operation_id} {no} {head}" for operation_id, no, head in heads]]
     return sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def in_pieces(seal: Callable[[], int]) -> bool:
+    """Seal a log that may be long, each piece in a transaction of its own; return whether there was anything."""
+    sealed = rows = seal()
+    while rows >= MOST_IN_SEAL:
+        time.sleep(_BETWEEN)  # others write meanwhile
+        rows = seal()
+    return sealed > 0
 
 
 def head_of(row: LogRow) -> Head:
@@ -94,7 +108,10 @@ def off_its_log(call: Call, log: Sequence[LogRow]) -> str | None:
             f"{call.operation_id}: the call stands at {call.state}, epoch {call.epoch}, row {call.log_no}, "
             f"but its log ends at {last.state}, epoch {last.epoch}, row {last.no}"
         )
-    brought = next((row.digest for row in reversed(log) if row.digest), "")
+    first = log[0].digest if log[0].no == 1 else ""  # releases before this one noted none
+    if call.arguments and first and sha256(call.arguments).hexdigest() != first:
+        return f"{call.operation_id}: the arguments are not those whose digest its log holds"
+    brought = next((row.digest for row in reversed(log) if row.digest and row.no > 1), "")
     if call.result and sha256(call.result).hexdigest() != brought:
         return f"{call.operation_id}: the result is not the one whose digest its log holds"
     return None

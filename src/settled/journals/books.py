@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from settled.core.call import LogRow
 from settled.core.states import MAY_HAVE_EFFECT, Event, State
-from settled.errors import JournalError
 from settled.journals.rows import CHANGING, COLUMNS, call_of, changing, fixed, plain
 from settled.journals.runs import RunTables
+from settled.journals.unread import UnreadableError, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -104,6 +104,9 @@ class Look(Protocol):
 class TableBooks(RunTables, ABC):
     """The look-ups and changes of one transaction."""
 
+    LOCKING = ""
+    """What of a statement passes over rows that another transaction is at."""
+
     @abstractmethod
     def look(self, statement: str, *values: Any) -> Rows:
         """Execute a statement that only reads."""
@@ -115,6 +118,10 @@ class TableBooks(RunTables, ABC):
     def calls(self, statement: str, *values: Any) -> list[Call]:
         """Return the calls that a statement finds."""
         return [read_call(row) for row in self.look(statement, *values)]
+
+    def know(self, call: Call) -> Call:
+        """Take note of a call that was read, and return it."""
+        return call
 
     def by_id(self, operation_id: str) -> Call | None:
         """Return the call with this operation id."""
@@ -150,8 +157,19 @@ class TableBooks(RunTables, ABC):
         return self.calls(UNSETTLED_ALIKE, tool, scope, tenant, identity)
 
     def adrift(self, state: State, tenant: str, tools: Sequence[str] | None, now: Moment, limit: int) -> Sequence[Call]:
-        """Return the oldest calls in a state whose lease is over; ``tools``: of these alone."""
-        return self.calls(*adrift(state, tenant, tools, now, limit)) if tools is None or tools else ()
+        """Return the oldest calls in a state whose lease is over; ``tools``: of these alone.
+
+        What cannot be read is passed over, and told of.
+        """
+        if tools is not None and not tools:
+            return ()
+        passed_over = 0
+        while True:
+            rows = self.look(*adrift(state, tenant, tools, now, limit + passed_over, locking=self.LOCKING)).fetchall()
+            found = readable(read_call, rows)
+            if len(found) >= limit or len(rows) < limit + passed_over:
+                return [self.know(call) for call in found[:limit]]
+            passed_over = len(rows) - len(found)
 
     def last_n(self, scope: str, lane: str, tool: str, identity: str) -> int:
         """Return the highest number given to a call of this identity; 0 if none."""
@@ -246,10 +264,7 @@ def read_call(row: Sequence[Any]) -> Call:
     try:
         return call_of(row)
     except (LookupError, TypeError, ValueError) as fault:
-        raise JournalError(
-            f"the record of {row[0]} cannot be read ({type(fault).__name__}: {fault}): a newer release of settled has "
-            "written it, and this one is to be upgraded, or it is damaged (settled journal verify)"
-        ) from fault
+        raise UnreadableError(str(row[0]), f"{type(fault).__name__}: {fault}") from fault
 
 
 def read_log(row: Sequence[Any]) -> LogRow:

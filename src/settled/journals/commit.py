@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections import deque
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct
@@ -74,7 +75,7 @@ class GroupCommit:
         self._led = False
         self._closed = closed
         self._batons: deque[threading.Lock] = deque()
-        self._calls = threading.Semaphore(0)
+        self._calls: SimpleQueue[None] = SimpleQueue()  # a semaphore of threading's is many steps of Python
         self._thread: threading.Thread | None = None
         self._leader: int | None = None
         self._alone = False
@@ -88,7 +89,9 @@ class GroupCommit:
         """Have it committed, leading if nobody does; return its reply."""
         member = Member(transition)
         try:
-            if self._enter(member) or self._wait(member):
+            if self._enter(member):
+                self._lead(member, [member])
+            elif self._wait(member):
                 self._lead(member)
         except BaseException:  # a signal may come at any point: a lead that was taken is never left behind
             if member.leads:
@@ -109,7 +112,7 @@ class GroupCommit:
 
     def _enter(self, member: Member) -> bool:
         """Queue up; return whether the lead falls to the caller."""
-        if self._leader == threading.get_ident():
+        if self._leader is not None and self._leader == threading.get_ident():
             raise JournalError(
                 "a tool at work in the journal's transaction asks for another one, which would wait for itself: make "
                 "guarded calls, enter runs and give leave before it or after it"
@@ -117,10 +120,12 @@ class GroupCommit:
         with self._mutex:
             if self._closed:
                 raise self._closed_error()
-            self._queue.append(member)
-            if not self._led:
+            if not self._led:  # then nobody waits
                 self._led = member.leads = True
+                if member.future is not None:
+                    self._queue.append(member)  # for the thread that serves it
                 return True
+            self._queue.append(member)
             if member.future is None:
                 member.wake = threading.Lock()
                 member.wake.acquire()
@@ -165,21 +170,26 @@ class GroupCommit:
 
     # --- the leader ---
 
-    def _lead(self, own: Member) -> None:
+    def _lead(self, own: Member, batch: Sequence[Member] = ()) -> None:
+        """Serve all who wait until ``own`` is done; at first ``batch``, where it is given."""
         try:
             while not own.done:
-                self._serve()
+                self._serve(batch or self._waiting())
+                batch = ()
         finally:
             self._hand_on(own)
 
-    def _serve(self) -> None:
+    def _waiting(self) -> Sequence[Member]:
+        """Take from the queue those who are served next."""
         with self._mutex:
             queue = self._queue
             if len(queue) > MOST_TOGETHER:
-                batch = [queue.popleft() for _ in range(MOST_TOGETHER)]
-            else:
-                batch = list(queue)
-                queue.clear()
+                return [queue.popleft() for _ in range(MOST_TOGETHER)]
+            batch = list(queue)
+            queue.clear()
+            return batch
+
+    def _serve(self, batch: Sequence[Member]) -> None:
         self._leader = threading.get_ident()
         try:
             self._run(batch)
@@ -218,15 +228,15 @@ class GroupCommit:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="settled-journal", daemon=True)
                 self._thread.start()
-        self._calls.release()
+        self._calls.put(None)
 
     def _work(self) -> None:
         while True:
-            self._calls.acquire()
+            self._calls.get()
             if self._closed and not self._queue:
                 return
             try:
-                self._serve()
+                self._serve(self._waiting())
             except Exception:  # noqa: BLE001,S110 - every member was told; the thread serves the next ones
                 pass
             finally:
@@ -283,9 +293,9 @@ class GroupCommit:
             return False
         while self._queue:
             with suppress(Exception):  # every member was told
-                self._serve()
+                self._serve(self._waiting())
         thread, self._thread = self._thread, None
-        self._calls.release()
+        self._calls.put(None)
         if thread is not None and thread is not threading.current_thread():
             thread.join(seconds)
         return True

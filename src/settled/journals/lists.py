@@ -9,6 +9,7 @@ from settled.journals.audit import matches
 from settled.journals.books import BY_ID, NOTES, SELECT_CALL, SELECT_LOG, read_call, read_log
 from settled.journals.rows import from_json, plain, to_json
 from settled.journals.runs import RUN, SELECT_RUN, UNDOING, read_run
+from settled.journals.unread import readable
 from settled.ports import Alert
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ def find(look: Look, query: CallQuery, now: Moment) -> list[Call]:
     while before is not None and len(found) < query.limit:
         statement, values = page(query, now, before)
         rows = look.execute(statement, values).fetchall()
-        found += [call for call in map(read_call, (row[1:] for row in rows)) if matches(call, query, now)]
+        calls = (
+            readable(read_call, (row[1:] for row in rows)) if query.readable else [read_call(row[1:]) for row in rows]
+        )
+        found += [call for call in calls if matches(call, query, now)]
         before = rows[-1][0] if len(rows) == query.limit else None
     return found[: query.limit]
 
@@ -114,9 +118,13 @@ def count(look: Look) -> dict[State, int]:
     return {**counts, State.SUCCEEDED: succeeded} if succeeded else counts
 
 
-def runs(look: Look, limit: int) -> list[RunRecord]:
-    """List runs, newest first."""
-    return [read_run(row) for row in look.execute(f"{SELECT_RUN} ORDER BY seq DESC LIMIT ?", (limit,))]
+def runs(look: Look, limit: int, named: str | None) -> list[RunRecord]:
+    """List runs, newest first; ``named``: those with this id, of whatever tenant."""
+    if named is None:
+        rows = look.execute(f"{SELECT_RUN} ORDER BY seq DESC LIMIT ?", (limit,))
+    else:
+        rows = look.execute(f"{SELECT_RUN} WHERE run_id = ? ORDER BY seq DESC LIMIT ?", (named, limit))
+    return [read_run(row) for row in rows]
 
 
 def run(look: Look, tenant: str, run_id: str) -> RunRecord | None:

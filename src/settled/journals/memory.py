@@ -254,9 +254,10 @@ class MemoryJournal:
         with self._lock:
             return [row for row in self.books.rows if row.operation_id == operation_id]
 
-    def runs(self, limit: int = 100) -> list[RunRecord]:
+    def runs(self, limit: int = 100, *, named: str | None = None) -> list[RunRecord]:
         with self._lock:
-            return list(reversed(self.books.run_records.values()))[:limit]
+            newest_first = reversed(self.books.run_records.values())
+            return [run for run in newest_first if named in (None, run.run_id)][:limit]
 
     def run(self, tenant: str, run_id: str) -> RunRecord | None:
         return self.books.run(tenant, run_id)

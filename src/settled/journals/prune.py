@@ -55,7 +55,7 @@ def prune(journal: Journal, *, limit: int | None = None) -> Pruned:
     done = Pruned()
     while limit is None or done.total < limit:
         size = _BATCH if limit is None else min(_BATCH, limit - done.total)
-        due = journal.find(CallQuery(past_retention=True, limit=size))
+        due = journal.find(CallQuery(past_retention=True, limit=size, readable=True))
         expired = journal.perform(ExpireAll([call.operation_id for call in due])) if due else frozenset()
         if not expired:
             break

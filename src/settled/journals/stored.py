@@ -99,10 +99,10 @@ class StoredJournal(GroupJournal):
         with self._reading() as look:
             return lists.log(look, operation_id)
 
-    def runs(self, limit: int = 100) -> Sequence[RunRecord]:
-        """List runs, newest first."""
+    def runs(self, limit: int = 100, *, named: str | None = None) -> Sequence[RunRecord]:
+        """List runs, newest first; ``named``: those with this id, of whatever tenant."""
         with self._reading() as look:
-            return lists.runs(look, limit)
+            return lists.runs(look, limit, named)
 
     def run(self, tenant: str, run_id: str) -> RunRecord | None:
         """Return the record of a run."""

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from settled.core.states import Event
+from settled.errors import JournalError
 from settled.journals.audit import broken_chains, broken_seals, missing_head, off_its_log
 from settled.journals.books import BY_ID, SELECT_LOG, read_call, read_log
 from settled.journals.rows import plain
@@ -61,7 +62,10 @@ def _calls_off_their_logs(look: Look) -> Iterator[str]:
 def _call_off_its_log(look: Look, operation_id: str, group: list[LogRow]) -> str | None:
     row = look.execute(BY_ID, (operation_id,)).fetchone()
     if row is not None:
-        return off_its_log(read_call(row), group)
+        try:
+            return off_its_log(read_call(row), group)
+        except JournalError as unread:
+            return str(unread)
     gone = look.execute("SELECT 1 FROM forgotten WHERE operation_id = ?", (operation_id,)).fetchone()
     if gone and group[-1].event is Event.EXPIRE:
         return None

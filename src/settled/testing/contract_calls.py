@@ -291,6 +291,14 @@ class CallContract(Timed):
             ("r1", 2, 1, "t1"),
         ]
 
+    def test_runs_of_one_id_are_found_over_all_tenants(self, journal: Journal) -> None:
+        """The newest first; one whose id only ends alike is none of them."""
+        for tenant, run_id in (("one", "named"), ("two", "named"), ("two", "x 5:named"), ("two", "unnamed")):
+            journal.perform(EnterRun(run_id, tenant))
+        assert [(run.tenant, run.run_id) for run in journal.runs(named="named")] == [("two", "named"), ("one", "named")]
+        assert [run.tenant for run in journal.runs(1, named="named")] == ["two"]
+        assert list(journal.runs(named="never")) == []
+
     def test_a_retry_is_debited_in_the_commit_of_its_intent(self, journal: Journal) -> None:
         """And refused, with nothing recorded, when the run has nothing left."""
         entry = entered(journal, "thrifty")

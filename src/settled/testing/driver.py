@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, assert_never, cast
 
-from settled.core.breaker import Rejection, Tickets, admit
+from settled.core.breaker import Rejection, Tickets, admit, verdict_of
 from settled.core.commands import (
     Admit,
     Admitted,
@@ -35,6 +35,7 @@ from settled.core.commands import (
 from settled.core.late import Evidence
 from settled.core.model import Fault
 from settled.core.outcome import AttemptTimeout, read
+from settled.core.values import replace
 from settled.errors import JournalError
 from settled.testing.loop import Gate, Until
 from settled.testing.rows import Cancelled, Rows
@@ -235,10 +236,18 @@ class Hand:
     # --- attempts --------------------------------------------------------------------------
 
     def _invoke(self, command: Invoke) -> Steps[Ended | Shut]:
+        if command.call is not None:
+            return (yield from self._attempt(command))
+        if command.first and isinstance(shut := self._admit(), Shut):
+            return shut
+        ended = yield from self._attempt(command)
+        fault = read(ended, self.tool.policy, str, attempt=command.no, doubtful=False)
+        self._report(verdict_of(fault))
+        return replace(ended, fault=fault)
+
+    def _attempt(self, command: Invoke) -> Steps[Ended]:
         if self._gone:
             return self._ended(Raised(Cancelled(), not_sent=True), abandoned=True)
-        if command.admit and isinstance(shut := self._admit(), Shut):
-            return shut
         self.sim.oracle.invoked(self, command)
         if command.first:
             self.process.pool(self.tool).first_attempt()

@@ -80,3 +80,18 @@ def test_what_is_shown(body, words):
 def test_googles_delay(delay, seconds):
     body = bodies.read({"error": {"details": [{"retryDelay": delay}]}})
     assert bodies.retry_delay(body) == seconds
+
+
+@pytest.mark.parametrize(
+    ("body", "seconds"),
+    [
+        ({"ok": False, "error_code": 429, "parameters": {"retry_after": 35}}, 35.0),
+        ({"message": "You are being rate limited.", "retry_after": 64.57, "global": False}, 64.57),
+        ({"retry_after": 0}, 0.0),
+        *(({"retry_after": odd}, None) for odd in ("35", True, -1, None, 1e9, [1])),
+        ({"parameters": [35]}, None),
+    ],
+    ids=str,
+)
+def test_the_pause_that_telegram_and_discord_name(body, seconds):
+    assert bodies.retry_delay(bodies.read(body)) == seconds

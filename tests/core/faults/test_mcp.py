@@ -66,6 +66,30 @@ def test_the_code_in_the_text_must_stand_at_its_beginning():
     assert kind_of(failed(text("the server said: MCP error -32602: no"))) is FaultClass.UNKNOWN
     assert kind_of(failed(text("MCP error -32001: Request timed out"))) is FaultClass.UNKNOWN
     assert kind_of(failed(text("MCP error -326020"))) is FaultClass.UNKNOWN
+    assert kind_of(failed(text("MCP error -32602"))) is FaultClass.INVALID
+    assert kind_of(failed(text("MCP error -32602 came from the bank, after it was charged"))) is FaultClass.UNKNOWN
+
+
+OF_THE_OUTPUT = (
+    "Output validation error: Tool pay has an output schema but no structured content was provided",
+    "Output validation error: Invalid structured content for tool pay: expected string",
+    "Tool pay has an output schema but no structured content was provided",
+    "Structured content does not match the tool's output schema: data/id must be string",
+    "Tool pay has an output schema but did not return structured content",
+)
+
+
+@pytest.mark.parametrize("words", OF_THE_OUTPUT)
+@pytest.mark.parametrize("code", [-32602, -32600])
+def test_a_refusal_of_what_a_tool_gave_does_not_say_that_it_never_ran(code, words):
+    """The TypeScript SDK's own sentences, of its server and of its client: wrong arguments have the same code."""
+    envelope = {"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": words}}
+    raised = made("mcp.shared.exceptions.McpError", words, error=SimpleNamespace(code=code, message=words))
+    faults = [classify_mcp(envelope), classify(raised)]
+    if code == -32602:
+        faults.append(classify_mcp(failed(text(f"MCP error {code}: {words}")), tool="pay"))
+    for fault in faults:
+        assert (fault.kind, fault.evidence, fault.code) == ("unknown", "maybe", "mcp_invalid_output")
 
 
 def test_only_the_first_block_speaks():
@@ -97,6 +121,12 @@ def test_the_arguments_must_be_those_of_the_tool_that_failed():
     other = failed(text("Error executing tool pay: 1 validation error for bookArguments"))
     assert kind_of(other) is FaultClass.UNKNOWN
     assert kind_of(other, tool="pay") is FaultClass.UNKNOWN
+
+
+def test_the_typescript_sdks_sentence_without_its_code():
+    wrong = failed(text("Input validation error: Invalid arguments for tool pay: amount is required"))
+    assert kind_of(wrong, tool="pay") is FaultClass.INVALID
+    assert kind_of(wrong, tool="book") is kind_of(wrong) is FaultClass.UNKNOWN
 
 
 def test_the_python_sdks_spelling():

@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import urllib.error
 from email.message import Message
+from types import SimpleNamespace
 
 import httpx
 import pydantic
@@ -35,6 +36,11 @@ def tls(reason, kind=ssl.SSLError, words=""):
     error = kind(1, words or reason)
     error.reason = reason
     return error
+
+
+def shaking(reason):
+    """As ``tls``, out of a handshake."""
+    return through("ssl.do_handshake", tls(reason))
 
 
 def said(fault):
@@ -126,8 +132,13 @@ REQUESTS = [
     ),
     row(
         "SSLError-handshake",
-        made("requests.exceptions.SSLError", exhausted(u3("SSLError", tls("WRONG_VERSION_NUMBER")))),
+        made("requests.exceptions.SSLError", exhausted(u3("SSLError", shaking("WRONG_VERSION_NUMBER")))),
         R,
+    ),
+    row(
+        "SSLError-plain-text-while-reading",
+        made("requests.exceptions.SSLError", exhausted(u3("SSLError", tls("WRONG_VERSION_NUMBER")))),
+        U,
     ),
     row(
         "SSLError-end-of-file-while-reading",
@@ -151,6 +162,7 @@ REQUESTS = [
     row("InvalidURL", made("requests.exceptions.InvalidURL"), P),
     row("MissingSchema", made("requests.exceptions.MissingSchema"), P),
     row("InvalidHeader", made("requests.exceptions.InvalidHeader"), P),
+    row("InvalidHeader-of-the-answer", made("requests.exceptions.InvalidHeader", u3("InvalidHeader")), U),
     row("HTTPError", answered("requests.exceptions.HTTPError", 422), P),
     row("HTTPError-without-answer", made("requests.exceptions.HTTPError"), U),
 ]
@@ -165,6 +177,7 @@ URLLIB3 = [
     row("ReadTimeoutError", u3("ReadTimeoutError"), U),
     row("ProtocolError", u3("ProtocolError"), U),
     row("IncompleteRead", u3("IncompleteRead"), U),
+    row("InvalidHeader-of-the-answer", u3("InvalidHeader"), U),
     row("ProxyError-not-reached", u3("ProxyError", original_error=OSError("Tunnel connection failed: 403")), R),
     row("ProxyError", u3("ProxyError", original_error=RESET), U),
 ]
@@ -261,6 +274,10 @@ def api_core(name, grpc_error=None, **attributes):
     return made(f"google.api_core.exceptions.{name}", bases=(base,), errors=errors, **attributes)
 
 
+def of_httplib2(status, previous=None):
+    return SimpleNamespace(status=status, previous=previous)
+
+
 GOOGLE = [
     row("over-gRPC", api_core("ServiceUnavailable", rpc_error("UNAVAILABLE", NEVER_CONNECTED)), R),
     row("over-gRPC-aborted", api_core("Aborted", rpc_error("ABORTED")), R),
@@ -274,7 +291,15 @@ GOOGLE = [
         U,
     ),
     row("RetryError", made("google.api_core.exceptions.RetryError", cause=REFUSED), U),
-    row("googleapiclient", made("googleapiclient.errors.HttpError", resp=httpx.Response(404), content=b""), P),
+    *(
+        row(f"googleapiclient-{status}", made("googleapiclient.errors.HttpError", resp=of_httplib2(status)), expected)
+        for status, expected in ((400, P), (403, P), (404, LOST), (409, LOST), (412, LOST), (429, R), (503, U))
+    ),
+    row(
+        "googleapiclient-redirected",
+        made("googleapiclient.errors.HttpError", resp=of_httplib2(400, {"status": "303"})),
+        LOST,
+    ),
     row("googleapiclient-without-answer", made("googleapiclient.errors.HttpError"), U),
 ]
 
@@ -286,7 +311,7 @@ BOTOCORE = [
         for name in ("EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError")
     ),
     row("SSLError-certificate", made("botocore.exceptions.SSLError", cause=CERTIFICATE), P),
-    row("SSLError-handshake", made("botocore.exceptions.SSLError", cause=tls("SSLV3_ALERT_HANDSHAKE_FAILURE")), R),
+    row("SSLError-handshake", made("botocore.exceptions.SSLError", cause=shaking("SSLV3_ALERT_HANDSHAKE_FAILURE")), R),
     *(
         row(name, made(f"botocore.exceptions.{name}"), U)
         for name in ("ReadTimeoutError", "ConnectionClosedError", "ResponseStreamingError", "HTTPClientError")
@@ -459,8 +484,15 @@ def http_error(status, **headers):
 
 STDLIB = [
     *(
-        row(errno.errorcode[number], os_error(number), R)
+        row(errno.errorcode[number], through("socket.create_connection", os_error(number)), R)
         for number in (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL)
+    ),
+    *(
+        row(f"{errno.errorcode[number]}-not-seen-to-connect", os_error(number), expected)
+        for number, expected in (
+            *((errno.ECONNREFUSED, R), (errno.EADDRNOTAVAIL, R)),
+            *((errno.EHOSTUNREACH, U), (errno.ENETUNREACH, U)),
+        )
     ),
     row("ConnectionRefusedError-without-number", ConnectionRefusedError(), R),
     row("EAI_AGAIN", socket.gaierror(-3, "again"), R),
@@ -471,10 +503,10 @@ STDLIB = [
         for number in (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ETIMEDOUT)
     ),
     row("BrokenPipeError-without-number", BrokenPipeError(), U),
-    *(
-        row(errno.errorcode[number], os_error(number), R)
-        for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR)
-    ),
+    *(row(errno.errorcode[number], os_error(number), R) for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)),
+    row("EAGAIN-of-a-process", through("subprocess._execute_child", os_error(errno.EAGAIN)), R),
+    row("EAGAIN", os_error(errno.EAGAIN), U),
+    row("EINTR", os_error(errno.EINTR), U),
     row("BlockingIOError-after-some-bytes", BlockingIOError(errno.EAGAIN, "", 5), U),
     *(
         row(errno.errorcode[number], os_error(number), "partial some")
@@ -628,6 +660,26 @@ STATUSES = {
 )
 def test_every_status(status, expected):
     assert said(classify_response(status, {}, None, method="POST")) == expected
+
+
+PAGE = b"<!DOCTYPE html>\n<html><head><title>503 Backend fetch failed</title></head>"
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "expected"),
+    [
+        ({}, b'{"error": "busy"}', R),
+        ({"Via": "1.1 vegur"}, b"", R),
+        ({"Content-Type": "text/html; charset=utf-8"}, b"", U),
+        ({}, PAGE, U),
+        ({"X-Varnish": "32770"}, b"", U),
+        ({"Via": "1.1 edge (Varnish/7.5)"}, b"", U),
+        ({"X-Served-By": "cache-fra1", "X-Cache": "MISS"}, b"", U),
+    ],
+)
+def test_a_pause_named_by_a_cache_proves_nothing_of_the_service_behind_it(headers, body, expected):
+    fault = classify_response(503, headers | {"Retry-After": "5"}, body, method="POST")
+    assert (said(fault), fault.retry_after) == (expected, 5.0)
 
 
 @pytest.mark.parametrize("status", [413, 429, 503])

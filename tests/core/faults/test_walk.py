@@ -273,6 +273,14 @@ CAME_LATE = {
     "tenacity.iter": ("retry_state", after(attempt_number=1), after(attempt_number=2)),
     "tenacity.asyncio.iter": ("retry_state", after(attempt_number=1), after(attempt_number=2)),
     "backoff._sync.retry": ("tries", 1, 2),
+    "retrying.call": ("attempt_number", 1, 2),
+    "aiohttp_retry.client._do_request": ("current_attempt", 1, 2),
+    "httpx_retries.transport._retry_operation": ("response", None, OSError()),
+    "httpx_retries.transport._retry_operation_async": ("response", None, OSError()),
+    "niquests.sessions.resolve_redirects": ("gen", ..., True),
+    "urllib.request.http_error_302": ("req", ..., True),
+    "httplib2._request": ("location", None, "/there"),
+    "xmlrpc.client.request": ("i", 0, 1),
     "google.api_core.retry.retry_unary.retry_target": ("error_list", [OSError()], [OSError(), OSError()]),
     "elastic_transport._transport.perform_request": ("errors", [], [OSError()]),
 }
@@ -287,6 +295,19 @@ def test_the_last_of_several_requests_is_known_by_its_way(path):
     if first is not ...:
         assert evidence(through(path, refused(), **{name: first})) is Evidence.NONE
         assert evidence(through(path, refused())) is Evidence.NONE
+
+
+@pytest.mark.parametrize(("tries", "left", "proved"), [(1, 0, True), (3, 3, True), (3, 0, False), (-1, -2, False)])
+def test_tries_that_are_counted_down(tries, left, proved):
+    error = through("retry.api.__retry_internal", refused(), tries=tries, _tries=left)
+    assert (evidence(error) is Evidence.NONE) is proved
+
+
+def test_a_transport_of_httpx_that_repeats_says_so_in_its_answers():
+    refusal = answered("httpx.HTTPStatusError", 422)
+    for made_before, proved in ((0, Evidence.NONE), (1, Evidence.MAYBE)):
+        refusal.response.extensions = {"retry": after(attempts_made=made_before)}
+        assert evidence(refusal) is proved
 
 
 def test_tries_that_never_connected_are_no_earlier_requests():
@@ -311,11 +332,29 @@ def test_a_refusal_behind_a_redirect_says_nothing_of_who_sent_it():
     assert evidence(refusal) is Evidence.NONE
     refusal.response.history = [after(status_code=307)]
     assert evidence(refusal) is Evidence.MAYBE
+    refusal = answered("openai.UnprocessableEntityError", 422, bases=(fake("openai.APIStatusError"),))
+    assert evidence(refusal) is Evidence.NONE
+    refusal.response.history = [after(status_code=307)]
+    assert evidence(refusal) is Evidence.MAYBE
     assert evidence(made("aiohttp.ClientResponseError", status=404, history=(after(status=308),))) is Evidence.MAYBE
 
 
 def test_a_count_of_tries_on_a_class_that_does_not_repeat_says_nothing():
     assert evidence(made("httpcore.ConnectError", last_attempt=SimpleNamespace(attempt_number=2))) is Evidence.NONE
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "proved"),
+    [
+        ("shutil.rmtree", PermissionError(13, ""), False),
+        ("shutil.unpack_archive", IsADirectoryError(21, ""), False),
+        ("tarfile.extractall", PermissionError(13, ""), False),
+        ("shutil.rmtree", FileNotFoundError(2, ""), True),
+        ("shop.rmtree", PermissionError(13, ""), True),
+    ],
+)
+def test_work_on_many_files_that_broke_off_may_have_done_some(path, error, proved):
+    assert (evidence(through(path, error)) is Evidence.NONE) is proved
 
 
 def test_already_exists_after_a_hidden_repeat_may_be_our_own_success():

@@ -14,7 +14,7 @@ from settled.core.settling import Resolve
 from settled.core.states import State
 from settled.core.values import replace
 from settled.errors import JournalError
-from settled.journals.postgres.clock import ASK, SURELY
+from settled.journals.postgres.clock import ASK, SURELY, surely
 from settled.journals.postgres.line import Line
 from settled.journals.postgres.statements import inserted_unless
 from settled.journals.postgres.transactions import Transactions
@@ -140,12 +140,28 @@ def test_the_very_same_claim_comes_again(journal):
 
 
 def test_a_guess_of_the_time_that_is_wrong_is_not_put_on_record(journal, monkeypatch, looked):
-    for module, statement in (("transactions.ASK", ASK), ("transactions.SURELY", SURELY)):
-        stepped = statement.replace("clock_timestamp())", "clock_timestamp() - interval '1 hour')")
-        monkeypatch.setattr(f"settled.journals.postgres.{module}", stepped)
+    def stepped(statement):
+        return statement.replace("clock_timestamp())", "clock_timestamp() - interval '1 hour')")
+
+    changed = {"ASK": stepped(ASK), "SURELY": stepped(SURELY), "surely": lambda statement: stepped(surely(statement))}
+    for name, value in changed.items():
+        monkeypatch.setattr(f"settled.journals.postgres.transactions.{name}", value)
     call = begun(journal, random_ask())
     assert len(looked) == 1
     assert call.created.wall < ended(journal, begun(journal, make_ask())).changed.wall
+
+
+@pytest.mark.parametrize("off", [-10.0, 10.0])
+@pytest.mark.parametrize("together", [1, 3])
+def test_a_time_that_is_off_is_seen_with_whatever_is_written(journal, looked, off, together):
+    """By a change that is alone in its transaction, and by a batch."""
+    begun(journal, random_ask())
+    assert looked == []
+    moment, asked = journal._transactions._heard
+    journal._transactions._heard = moment.plus(off), asked
+    replies = at_once(journal, [Claim(random_ask()) for _ in range(together)])
+    assert [len(group) for group in looked] == [together]
+    assert {abs(reply.call.created.mono - moment.mono) < 5 for reply in replies} == {True}
 
 
 def test_what_fails_at_the_commit_itself_is_not_told(journal, postgres, schema_name, monkeypatch):

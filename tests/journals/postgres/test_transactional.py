@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from contextlib import ExitStack
 
 import psycopg
@@ -9,7 +10,9 @@ import pytest
 from psycopg.rows import dict_row
 
 import settled
-from settled.journals.postgres.transactions import Transactions
+from settled.core.pausing import Pause
+from settled.journals.postgres.joint import JointTransactions
+from settled.journals.postgres.line import Line
 from tests.journals.rows import TransactionalTools
 from tests.journals.support import ENVIRONMENT
 from tests.servers.pgbouncer import PgBouncer
@@ -58,19 +61,27 @@ def lose_an_answer(monkeypatch):
     """Let one commit that wrote take effect, and fail all the same: the first one after so many others."""
 
     def lose(after):
-        end, left = Transactions._end, [after]
+        end, left = JointTransactions._end, [after]
 
         def lost(self, line, books, record):
             end(self, line, books, record)
             left[0] -= books.changed
             if left[0] < 0:
-                monkeypatch.setattr(Transactions, "_end", end)
+                monkeypatch.setattr(JointTransactions, "_end", end)
                 line.close()
                 raise psycopg.OperationalError("server closed the connection unexpectedly")
 
-        monkeypatch.setattr(Transactions, "_end", lost)
+        monkeypatch.setattr(JointTransactions, "_end", lost)
 
     return lose
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """Each wait for the server."""
+    found, reach = [], Line.reach
+    monkeypatch.setattr(Line, "reach", lambda line, last: (found.append(last), reach(line, last))[1])
+    return found
 
 
 class TestOnPostgres(TransactionalTools):
@@ -161,21 +172,132 @@ class TestOnPostgres(TransactionalTools):
 
     @pytest.mark.parametrize("landed", [True, False])
     def test_a_commit_whose_answer_is_lost(self, guard, book, rows, monkeypatch, landed):
-        end = Transactions._end
+        end = JointTransactions._end
 
         def lost(self, line, books, record):
             if not books.changed:
                 return end(self, line, books, record)
-            monkeypatch.setattr(Transactions, "_end", end)
+            monkeypatch.setattr(JointTransactions, "_end", end)
             if landed:
                 end(self, line, books, record)
             line.close()
             raise psycopg.OperationalError("server closed the connection unexpectedly")
 
-        monkeypatch.setattr(Transactions, "_end", lost)
+        monkeypatch.setattr(JointTransactions, "_end", lost)
         assert book.call(order="7").status == "succeeded"
         assert rows() == ["7"]
         assert book.calls == (1 if landed else 2)
+
+    def test_a_new_call_is_three_trips(self, guard, book, waits):
+        """One looks and begins, one is the tool's, one records, commits and tidies up."""
+        book(order="1")
+        del waits[:]
+        book(order="2")
+        assert len(waits) == 3, "of which the first is for what tidied up after the call before"
+
+    def test_what_comes_while_the_tool_is_at_work(self, guard, rows):
+        """The look has found nothing, and yet the key is there at the end: its own row is rolled back."""
+        other = settled.Guard(self.address(guard))
+        calls = []
+
+        def book(order: str, tx: Tx) -> str:
+            calls.append(order)
+            if len(calls) == 2:
+                assert theirs(order=order) == "3 th"
+            self.put(tx, f"{order}, {len(calls)}")
+            return f"{len(calls)} th"
+
+        ours, theirs = [each.tool(effect="transactional", key="{order}")(book) for each in (guard, other)]
+        ours(order="6")
+        result = ours.call(order="7")
+        assert (result.value, len(calls)) == ("3 th", 3)
+        assert rows() == ["6, 1", "7, 3"]
+        other.close()
+
+    def test_a_tool_that_was_paused_elsewhere_is_not_called(self, guard, book, rows, open_journal):
+        book(order="7")
+        open_journal().perform(Pause("book", "ann", "test", resume=False, nonce="p"))
+        assert book.call(order="8").reason == "paused"
+        assert (book.calls, rows()) == (1, ["7"])
+
+    def test_a_pause_does_not_wait_for_a_tool_at_work(self, guard, rows, open_journal):
+        @guard.tool(effect="transactional", attempts=1)
+        def book(order: str, tx: Tx) -> None:
+            self.put(tx, order)
+            if order == "8":
+                open_journal(patience=0.5).perform(Pause("book", "ann", "test", resume=False, nonce="p"))
+
+        book(order="7")
+        assert book.call(order="8").reason == "paused"
+        assert rows() == ["7"]
+
+    def test_a_tool_that_takes_its_time(self, guard, rows, monkeypatch):
+        """The time is asked for anew."""
+        monkeypatch.setattr("settled.journals.postgres.joint.FRESH", 0.01)
+
+        @guard.tool(effect="transactional")
+        def book(order: str, tx: Tx) -> None:
+            self.put(tx, order)
+            tx.execute("SELECT pg_sleep(0.05)")
+
+        for order in "78":
+            book(order=order)
+        assert rows() == ["7", "8"]
+
+    def test_a_connection_that_was_lost_meanwhile(self, guard, book, rows, postgres):
+        book(order="7")
+        with postgres.connect() as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'settled'"
+            )
+        result = book.call(order="8")
+        assert (result.status, result.attempts, book.calls) == ("succeeded", 1, 2)
+        assert rows() == ["7", "8"]
+
+    @pytest.mark.parametrize("when", ["before the last statement", "after it"])
+    def test_a_connection_that_is_lost_while_the_tool_is_at_work(self, guard, rows, postgres, when):
+        """What was written is gone with it for sure, and is written again."""
+
+        @guard.tool(effect="transactional", retry=settled.Backoff(base=0.001))
+        def book(order: str, tx: Tx) -> str:
+            tries.append(order)
+            self.put(tx, order)
+            if len(tries) == 2:
+                with postgres.connect() as connection:
+                    connection.execute("SELECT pg_terminate_backend(%s, 5000)", (tx.connection.info.backend_pid,))
+                if when != "after it":
+                    self.put(tx, order)
+            return order
+
+        tries = []
+        assert book(order="6") == "6"
+        result = book.call(order="7")
+        assert (result.status, result.attempts, len(tries)) == ("succeeded", 2, 3)
+        assert rows() == ["6", "7"]
+
+    def test_who_finds_that_nothing_is_to_be_done_needs_no_connection(self, guard, rows):
+        """All are held by tools at work, and a call that is on record is answered all the same."""
+        go_on, at_work = threading.Event(), threading.Semaphore(0)
+
+        @guard.tool(effect="transactional", key="{order}")
+        def book(order: str, tx: Tx) -> str:
+            if order != "0":
+                at_work.release()
+                go_on.wait(30)
+            self.put(tx, order)
+            return order
+
+        book(order="0")
+        threads = [threading.Thread(target=book, kwargs={"order": str(number)}) for number in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for _ in threads:
+            assert at_work.acquire(timeout=30)
+        assert book.call(order="0").replayed
+        go_on.set()
+        for thread in threads:
+            thread.join(30)
+        assert sorted(rows()) == list("01234")
 
     def test_texts_go_as_ever(self, guard):
         """How the journal keeps awkward texts is its own affair."""
@@ -194,10 +316,13 @@ LASTING = (
     "SET SESSION AUTHORIZATION tools",
     "SELECT pg_advisory_lock(1)",
     "CREATE TEMP TABLE lasting (x int)",
+    "DECLARE held CURSOR WITH HOLD FOR SELECT 1",
+    "LISTEN lasting",
 )
 STANDS = (
     "SELECT current_user, session_user, current_setting('search_path'), current_setting('statement_timeout'), "
-    "(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 1), to_regclass('lasting')::text"
+    "(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 1), to_regclass('lasting')::text, "
+    "(SELECT count(*) FROM pg_cursors WHERE name = 'held'), (SELECT count(*) FROM pg_listening_channels())"
 )
 
 

@@ -162,6 +162,44 @@ def test_the_rights_that_it_needs_and_each_that_is_missing(kind, tmp_path):
             _write_twice(address)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_right_that_is_taken_away_in_mid_use_leaves_nothing_half(kind, tmp_path):
+    """Neither the right for a command, nor that for a key: what it does next is refused whole, and told."""
+    taken = [*(f"-{command}" for command in ("xadd", "hset", "zadd", "zrem")), *KEYS_OF_PARTS]
+    with RedisServer(kind) as server, server.client() as admin:
+        admin.execute_command("ACL", "SETUSER", "agents", "reset", "on", ">own", *RIGHTS)
+        address = f"unix://agents:own@{server.socket}?spill={tmp_path / 'spill'}&patience=0.2"
+        with settled.Guard(address) as guard:
+
+            @guard.tool(effect="write", key="{name}")
+            def act(name: str, away: str = "") -> str:
+                if away:
+                    admin.execute_command("ACL", "SETUSER", "agents", *_without(away))
+                return f"did {name}"
+
+            for number, away in enumerate(taken):
+                act(f"whole {number}")
+                admin.execute_command("ACL", "SETUSER", "agents", *_without(away))
+                if away != "-zrem":  # which an intent does not need
+                    with pytest.raises(JournalError, match="the user lacks a right"):
+                        act(f"intent {number}")
+                admin.execute_command("ACL", "SETUSER", "agents", "reset", "on", ">own", *RIGHTS)
+                assert act(f"end {number}", away) == f"did end {number}", "its end waits in the spill"
+                admin.execute_command("ACL", "SETUSER", "agents", "reset", "on", ">own", *RIGHTS)
+                assert act(f"intent {number}") == f"did intent {number}"
+            assert guard.journal.verify().ok
+
+
+KEYS_OF_PARTS = tuple(f"{{settled}}:{part}" for part in ("meta", "calls", "rows", "index", "log"))
+
+
+def _without(right):
+    if right.startswith("-"):
+        return (right,)
+    others = [f"~{part}" for part in KEYS_OF_PARTS if part != right]
+    return ("reset", "on", ">own", *others, *RIGHTS[1:])
+
+
 def _write_twice(address):
     with settled.Guard(address) as guard:
 

@@ -226,18 +226,17 @@ def test_the_connection_is_cut_at_the_commit(open_journal, moment, monkeypatch):
     """Whether it took effect is looked up, not guessed; the caller hears nothing of it."""
     journal = open_journal()
     line = journal._connections.line()
-    send = line.connection.send_packed_command
+    said = line._said
     cut = []
 
-    def cut_once(command):
+    def cut_once(request):
         if moment == "after":
-            send(command)
-            line.connection.read_response()
+            said(request)
         cut.append(True)
         line.close()
         raise ConnectionError("cut")
 
-    monkeypatch.setattr(line.connection, "send_packed_command", cut_once)
+    monkeypatch.setattr(line, "_said", cut_once)
     ask = make_ask()
     call = begun(journal, ask)
     assert cut == [True]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from settled.core.faults import look
 from settled.core.faults.carried import broken_body, by_answer
 from settled.core.faults.connect import connecting
-from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, refused, retryable, rules
+from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, refused, retryable, rules, unready
 from settled.core.model import Evidence, Fault, FaultClass
 
 
@@ -38,9 +38,9 @@ RULES = rules(
     "aiohttp",
     final={
         "ClientConnectorError": connecting,
-        "ClientConnectorCertificateError": refused("tls_certificate"),
+        "ClientConnectorCertificateError": unready("tls_certificate"),
         "ConnectionTimeoutError": retryable("connect_timeout"),
-        "ServerFingerprintMismatch": refused("tls_certificate"),
+        "ServerFingerprintMismatch": unready("tls_certificate"),
         "ClientHttpProxyError": of_proxy_answer,
         "InvalidURL": refused("invalid_url"),
         "NonHttpUrlClientError": refused("invalid_url"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from settled.core.faults import bodies, enclosed, look
 from settled.core.faults.codes import AWS_THROTTLED, of_codes, proves_refusal
-from settled.core.faults.retry_after import may_retry, retry_after_lowered
+from settled.core.faults.retry_after import RESETS, may_retry, retry_after_lowered
 from settled.core.faults.rules import invalid, refused, throttled, weakened
 from settled.core.faults.statuses import of_status
 from settled.core.model import Evidence, Fault, FaultClass
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _FORBIDDEN = 403
 _CONFLICT = 409
 _BAD_REQUEST = (400, 422)
+_UNAVAILABLE = 503
+_OF_CACHES = frozenset({"x-varnish", "x-served-by", "x-cache"})
 _THROTTLING_5XX = (503, 529)
 
 
@@ -42,6 +44,18 @@ class Answer:
     def asks_to_wait(self) -> bool:
         """Whether it names a pause outright."""
         return "retry-after" in self.headers or "retry-after-ms" in self.headers
+
+    @property
+    def from_between(self) -> bool:
+        """Whether it may be of a cache or a proxy that gave up on the service: a page, or its marks.
+
+        Varnish, and CDNs that are built on it, put ``Retry-After`` on the 503 that says that the service did not answer
+        in time, too (``vcl_backend_error``).
+        """
+        kind = self.headers.get("content-type", "").lower()
+        named = f"{self.headers.get('via', '')} {self.headers.get('server', '')}".lower()
+        page = kind.startswith("text/html") or self.body.text[:15].lower().startswith(("<!doctype html", "<html"))
+        return page or "varnish" in named or not _OF_CACHES.isdisjoint(self.headers)
 
     @property
     def codes(self) -> list[str]:
@@ -98,9 +112,8 @@ def _of_success(answer: Answer) -> Fault | None:
 
 
 def _of_failure(answer: Answer) -> Fault:
-    by_status = of_status(
-        answer.status, method=answer.method, asks_to_wait=answer.asks_to_wait, doubtful=answer.doubtful
-    )
+    asks_to_wait = answer.asks_to_wait and not (answer.status == _UNAVAILABLE and answer.from_between)
+    by_status = of_status(answer.status, method=answer.method, asks_to_wait=asks_to_wait, doubtful=answer.doubtful)
     if answer.status == _FORBIDDEN and (answer.asks_to_wait or answer.headers.get("x-ratelimit-remaining") == "0"):
         return throttled("rate_limited")  # GitHub's primary and secondary limits
     if bodies.daily_quota(answer.body):
@@ -151,6 +164,6 @@ def _pointless(fault: Fault, answer: Answer) -> Fault:
 def _wait(fault: Fault, answer: Answer, now: float | None) -> float | None:
     headers = answer.headers
     if not fault.throttled:
-        headers = {name: value for name, value in headers.items() if name != "x-ratelimit-reset"}
+        headers = {name: value for name, value in headers.items() if name not in RESETS}
     wait = retry_after_lowered(headers, now=now)
     return bodies.retry_delay(answer.body) if wait is None else wait

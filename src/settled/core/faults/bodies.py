@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 LARGEST = 1 << 20
 """Bytes. A larger body is not looked into."""
 
+LONGEST_PAUSE = 1e9
+"""Seconds. A larger number is no pause that somebody asks for."""
+
 MISSING = object()
 
 _DECODER = json.JSONDecoder()
@@ -116,7 +119,12 @@ def error_details(body: Body) -> list[Mapping[str, Any]]:
 
 
 def retry_delay(body: Body) -> float | None:
-    """Return the seconds in Google's ``RetryInfo``, else ``None``."""
+    """Return the seconds in Google's ``RetryInfo``, or those that Telegram and Discord name; else ``None``."""
+    parameters = body.json.get("parameters")
+    for holder in (parameters if isinstance(parameters, Mapping) else {}, body.json):
+        seconds = holder.get("retry_after")
+        if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < LONGEST_PAUSE:
+            return float(seconds)
     for detail in error_details(body):
         delay = detail.get("retryDelay")
         if isinstance(delay, str) and re.fullmatch(r"\d{1,9}(\.\d{1,9})?s", delay, re.ASCII):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from settled.core.faults.carried import by_answer
-from settled.core.faults.rules import ambiguous, refused, retryable, rules
+from settled.core.faults.rules import ambiguous, refused, retryable, rules, unready
 from settled.core.faults.tls import of_tls
 
 RULES = rules(
@@ -18,9 +18,9 @@ RULES = rules(
         "ResponseStreamingError": ambiguous("incomplete_read"),
         "IncompleteReadError": ambiguous("incomplete_read"),
         "ParamValidationError": refused("invalid_request"),
-        "NoCredentialsError": refused("no_credentials"),
-        "PartialCredentialsError": refused("no_credentials"),
-        "NoRegionError": refused("no_region"),
+        "NoCredentialsError": unready("no_credentials"),
+        "PartialCredentialsError": unready("no_credentials"),
+        "NoRegionError": unready("no_region"),
         "ClientError": by_answer,
     },
     wraps={"HTTPClientError": ambiguous("http_error"), "BotoCoreError": ambiguous("botocore_error")},

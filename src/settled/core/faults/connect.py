@@ -6,7 +6,7 @@ import errno
 from typing import TYPE_CHECKING
 
 from settled.core.faults import chain, look
-from settled.core.faults.rules import Situation, is_a, refused, retryable
+from settled.core.faults.rules import Situation, is_a, retryable, unready
 from settled.core.faults.tls import rejected_certificate
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _DNS_NO_NAME = (-2, -5, 8, 7, 11001)
 def connecting(error: BaseException, situation: Situation) -> Fault:
     """Read an error that a library raises for the connect phase alone, by what lies inside it."""
     if rejected_certificate(error):
-        return refused("tls_certificate")
+        return unready("tls_certificate")
     inside = chain.inside(error)
     name = next((inner for inner in inside if is_a(inner, "socket", "gaierror", "herror")), None)
     if name is not None:
@@ -40,5 +40,5 @@ def of_dns(error: BaseException, situation: Situation) -> Fault:
     """Read a failed look-up. A name that does not exist gets one more chance: resolvers are flaky."""
     number = look.attr(error, "errno")
     if number in _DNS_NO_NAME and situation.attempt > 1:
-        return refused("dns_no_name")
+        return unready("dns_no_name")
     return retryable("dns_again" if number in _DNS_AGAIN else "dns")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from settled.core.faults import look
 from settled.core.faults.carried import by_answer
 from settled.core.faults.grpc import of_code, of_grpc
-from settled.core.faults.rules import Situation, ambiguous, refused, rules
+from settled.core.faults.rules import Situation, ambiguous, rules, unready, weakened
 from settled.core.values import replace
 
 if TYPE_CHECKING:
@@ -28,6 +28,19 @@ def of_call(error: BaseException, situation: Situation) -> Fault | None:
     return replace(fault, retry_after=delay)
 
 
+def of_http(error: BaseException, situation: Situation) -> Fault | None:
+    """Read an HttpError. httplib2 sends anew, unseen, what got no answer: "already exists" may be our own success."""
+    fault = by_answer(error, situation)
+    if fault is None or look.attr(error, "resp", "previous") is not None:  # it was redirected
+        return None if fault is None else weakened(fault)
+    again = by_answer(error, replace(situation, doubtful=True))
+    missing = look.number(look.attr(error, "resp", "status")) in _GONE
+    return again if again is not None and (again.own_success or missing) else fault
+
+
+_GONE = (404, 410)
+
+
 def _retry_delay(error: BaseException) -> float | None:
     details = look.attr(error, "details")
     for detail in details if isinstance(details, list | tuple) else ():
@@ -45,6 +58,6 @@ RULES = {
         wraps={"RetryError": ambiguous("retries_exhausted"), "GoogleAPIError": ambiguous("google_error")},
         default=ambiguous("google_error"),
     ),
-    **rules("google", final={"DefaultCredentialsError": refused("no_credentials")}),
-    **rules("googleapiclient", final={"HttpError": by_answer}, default=ambiguous("google_error")),
+    **rules("google", final={"DefaultCredentialsError": unready("no_credentials")}),
+    **rules("googleapiclient", final={"HttpError": of_http}, default=ambiguous("google_error")),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,9 +26,17 @@ _PROTOCOL = range(-32029, -32019)
 """-3202x: headers, capability, version."""
 
 
+_OF_THE_OUTPUT = re.compile(r"output validation|output schema|structured content", re.IGNORECASE)
+
+
 def of_code(code: int, message: str = "") -> Fault:
-    """Read a JSON-RPC error code as MCP uses it; codes of the server's own are ambiguous."""
+    """Read a JSON-RPC error code as MCP uses it; codes of the server's own are ambiguous.
+
+    The TypeScript SDK uses -32602 and -32600 also for what a tool gave once it had run.
+    """
     known = _CODES.get(code) or (refused(f"mcp_{code}") if code in _PROTOCOL else ambiguous(f"mcp_{code}"))
+    if known.evidence is Evidence.NONE and _OF_THE_OUTPUT.search(message):
+        known = ambiguous("mcp_invalid_output", uncertain=True)
     return replace(known, message=look.text(message))
 
 

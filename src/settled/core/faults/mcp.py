@@ -2,7 +2,7 @@
 
 ``isError`` does not tell run from not run: the SDK sends it for wrong arguments, for an unknown tool and for a tool
 that crashed after its effect. What proves that nothing ran is -32602, as an error or as the text that the SDKs put
-it in, and the Python SDK's own two sentences, word for word, about the very tool that was called. ``isError: false``
+it in, and sentences of the SDKs' own, word for word, about the very tool that was called. ``isError: false``
 is a success, whatever the text says.
 """
 
@@ -15,8 +15,9 @@ from typing import Any
 from settled.core.faults import jsonrpc, look
 from settled.core.faults.rules import Situation, ambiguous, invalid, rules
 from settled.core.model import Fault
+from settled.core.values import replace
 
-_CODE_IN_TEXT = re.compile(r"(?:Error executing tool \S{1,200}: )?MCP error (-\d{1,6})(?::|\b)", re.ASCII)
+_CODE_IN_TEXT = re.compile(r"(?:Error executing tool \S{1,200}: )?MCP error (-\d{1,6})(?::|$)", re.ASCII)
 _NOT_RUN = (-32602, -32601)
 _WRONG_ARGUMENTS = re.compile(r"Error executing tool (\S{1,200}): \d+ validation errors? for (\S+)Arguments\b")
 
@@ -43,7 +44,7 @@ def classify_mcp(result: Mapping[str, Any], *, tool: str | None = None) -> Fault
 def of_exception(error: BaseException, _: Situation) -> Fault | None:
     """Read the SDK's exception by its code."""
     code = look.number(look.attr(error, "error", "code")) or look.number(look.attr(error, "code"))
-    return None if code is None else jsonrpc.of_code(code)
+    return None if code is None else replace(jsonrpc.of_code(code, look.text(error)), message="")
 
 
 def of_tool_error(error: BaseException, _: Situation) -> Fault | None:
@@ -57,6 +58,8 @@ def _of_text(text: str, tool: str | None) -> Fault:
         return jsonrpc.of_code(int(found[1]), text)
     wrong = _WRONG_ARGUMENTS.match(text)
     if wrong and wrong[1] == wrong[2] and tool in {None, wrong[1]}:
+        return _saying(invalid("mcp_invalid_params"), text)
+    if tool is not None and text.startswith(f"Input validation error: Invalid arguments for tool {tool}: "):
         return _saying(invalid("mcp_invalid_params"), text)
     if tool is not None and text.strip() == f"Unknown tool: {tool}":
         return _saying(invalid("mcp_unknown_tool"), text)

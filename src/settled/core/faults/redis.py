@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from settled.core.faults import look
 from settled.core.faults.rules import Situation, ambiguous, local, refused, retryable, rules
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from settled.core.model import Fault
@@ -46,7 +47,7 @@ RULES = rules(
         "ExecAbortError": retryable("exec_aborted"),
         "OutOfMemoryError": refused("out_of_memory"),
         "NoPermissionError": refused("no_permission"),
-        "AuthenticationError": refused("authentication"),
+        "AuthenticationError": replace(refused("authentication"), refresh=True),
         "DataError": refused("invalid_request"),
         "ResponseError": refused("response_error"),
         "ConnectionError": of_connection,

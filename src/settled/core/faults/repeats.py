@@ -1,6 +1,7 @@
 """Requests that a client makes one after another by itself, repeats and redirects: only the last one's end is seen.
 
-Some errors say so. Of others it shows in the functions of the client that they came through, by their tracebacks.
+Some errors say so. Of others it shows in the functions of the client that they came through, by their tracebacks. So it
+is with work on many files: of those before the one that failed nothing is known.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ def _last_of_many(error: BaseException) -> bool:
     known = roots(type(error))
     if _TELLING.isdisjoint(known):
         return False
-    if not _REDIRECTED.isdisjoint(known):
-        histories = look.attr(error, "response", "history"), look.attr(error, "history")
-        if any(map(_went_on, histories)):
-            return True
+    response = look.attr(error, "response")
+    if any(map(_went_on, (look.attr(response, "history"), look.attr(error, "history")))):
+        return True
+    if _repeated_beneath(response):
+        return True
     if _REPEATERS.isdisjoint(known):
         return False
-    response = look.attr(error, "response")
     if isinstance(response, Mapping):
         meta = response.get("ResponseMetadata")
         return bool(look.number(meta.get("RetryAttempts")) if isinstance(meta, Mapping) else 0)
@@ -51,6 +52,13 @@ def _last_of_many(error: BaseException) -> bool:
         or bool(look.attr(response, "raw", "retries", "history"))
         or is_a(error, "google", "RetryError")
     )
+
+
+def _repeated_beneath(response: object) -> bool:
+    """Tell whether a transport of httpx's that repeats (httpx-retries) says that this answer is not the first."""
+    extensions = look.attr(response, "extensions")
+    retry = extensions.get("retry") if isinstance(extensions, Mapping) else None
+    return bool(look.number(look.attr(retry, "attempts_made")))
 
 
 def _went_on(history: object) -> bool:
@@ -75,9 +83,9 @@ def _came_late(error: BaseException) -> bool:
         frame, at = at.tb_frame, at.tb_next
         judge = _LATE.get(frame.f_code.co_name)
         if judge is not None:
-            module = look.text(frame.f_globals.get("__name__")).partition(".")[0]
-            if module in judge and judge[module](frame.f_locals):
-                return True
+            tells = judge.get(look.text(frame.f_globals.get("__name__")).partition(".")[0])
+            if tells is not None and tells(frame.f_locals):
+                return tells is not _on_many_files or not isinstance(error, FileNotFoundError)
     return False
 
 
@@ -122,17 +130,45 @@ def _tenacity(known: Locals) -> bool:
     return (look.number(look.attr(known.get("retry_state"), "attempt_number")) or 1) > 1
 
 
+def _retry(known: Locals) -> bool:
+    tries = known.get("tries")  # counted down from here; negative: without end
+    return tries not in (None, 1) and known.get("_tries") != tries
+
+
+def _is_not_none(name: str) -> Callable[[Locals], bool]:
+    return lambda known: known.get(name) is not None
+
+
+def _always(_: Locals) -> bool:
+    return True
+
+
+def _on_many_files(_: Locals) -> bool:
+    """Of those before the one that failed nothing is known, unless there was nothing to begin with."""
+    return True
+
+
 _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "urlopen": {"urllib3": _urllib3},
-    "resolve_redirects": {"requests": lambda _: True},
+    "resolve_redirects": {"requests": _always, "niquests": _always},
+    "http_error_302": {"urllib": _always},  # under this name for all redirects
     "_send_handling_redirects": {"httpx": _httpx, "httpx2": _httpx},
-    "_request": {"aiohttp": _aiohttp},
+    "_request": {"aiohttp": _aiohttp, "httplib2": _is_not_none("location")},
+    "request": {"xmlrpc": _above("i", 0)},
     "_send_request": {"botocore": _above("attempts", 1)},
     "_request_with_retries_internal": {"stripe": _above("num_retries", 0)},
     "_request_with_retries_internal_async": {"stripe": _above("num_retries", 0)},
     "iter": {"tenacity": _tenacity},
     "retry": {"backoff": _above("tries", 1)},
+    "__retry_internal": {"retry": _retry},
+    "call": {"retrying": _above("attempt_number", 1)},
+    "_do_request": {"aiohttp_retry": _above("current_attempt", 1)},
+    "_retry_operation": {"httpx_retries": _is_not_none("response")},
+    "_retry_operation_async": {"httpx_retries": _is_not_none("response")},
     "retry_target": {"google": _some("error_list", 1)},
     "perform_request": {"elastic_transport": _some("errors")},
+    "rmtree": {"shutil": _on_many_files},
+    "unpack_archive": {"shutil": _on_many_files},
+    "extractall": {"zipfile": _on_many_files, "tarfile": _on_many_files},
 }
 """By the name of a function, and the package that it is of: whether its variables tell of an earlier request."""

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from settled.core.faults import chain
 from settled.core.faults.carried import broken_body, by_answer
-from settled.core.faults.rules import ambiguous, hopeless, refused, retryable, rules
+from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, refused, retryable, rules
 from settled.core.faults.tls import of_tls
+
+if TYPE_CHECKING:
+    from settled.core.model import Fault
+
+
+def of_header(error: BaseException, _: Situation) -> Fault:
+    """Read an InvalidHeader: of our own request, or, around urllib3's error of that name, of the answer."""
+    if any(is_a(inner, "urllib3", "InvalidHeader") for inner in chain.inside(error)):
+        return ambiguous("protocol_error")
+    return refused("invalid_header")
+
 
 RULES = rules(
     "requests",
@@ -19,7 +33,7 @@ RULES = rules(
         "MissingSchema": refused("invalid_url"),
         "InvalidSchema": refused("invalid_url"),
         "URLRequired": refused("invalid_url"),
-        "InvalidHeader": refused("invalid_header"),
+        "InvalidHeader": of_header,
         "TooManyRedirects": hopeless("too_many_redirects"),
         "HTTPError": by_answer,
     },

@@ -1,7 +1,9 @@
 """How long the other side asks us to wait.
 
 RFC 9110 §10.2.3 (``Retry-After``) and §5.6.7 (the three forms of a date); ``retry-after-ms`` and ``x-should-retry``
-of OpenAI and Anthropic; ``x-ratelimit-reset`` of GitHub; ``grpc-retry-pushback-ms`` of gRFC A6.
+of OpenAI and Anthropic, ``x-ms-retry-after-ms`` of Azure; ``x-ratelimit-reset`` of GitHub, and of OpenRouter in
+milliseconds, ``x-rate-limit-reset`` of X and Okta, ``ratelimit-reset`` of the IETF's draft,
+``x-ratelimit-reset-after`` of Discord; ``grpc-retry-pushback-ms`` of gRFC A6.
 """
 
 from __future__ import annotations
@@ -20,6 +22,18 @@ LONGEST = 1e12
 
 FIRST_EPOCH = 1e9
 """Smaller numbers in ``x-ratelimit-reset`` are no time since 1970, and nobody says what else they are."""
+_UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
+"""Times since 1970 below the first are in this part of a second: seconds up to the year 5138, then milliseconds, …"""
+
+RESETS = {
+    "x-ratelimit-reset": "x-ratelimit-remaining",
+    "x-rate-limit-reset": "x-rate-limit-remaining",
+    "ratelimit-reset": "ratelimit-remaining",
+    "x-ratelimit-reset-after": "x-ratelimit-remaining",
+}
+"""When requests are let through again, and how many remain: sent with every answer, also where nothing is asked."""
+_DELTAS = frozenset({"ratelimit-reset", "x-ratelimit-reset-after"})
+"""Seconds from now on, where they are no time since 1970."""
 
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -52,10 +66,11 @@ def retry_after_lowered(headers: Mapping[str, str], *, now: float | None) -> flo
     at = now if then is None else then
     for found in (
         _seconds(headers.get("retry-after-ms"), unit=0.001),
+        _seconds(headers.get("x-ms-retry-after-ms"), unit=0.001),
         _seconds(headers.get("retry-after")),
         _until(http_date(headers.get("retry-after", ""), near=at), at),
         _seconds(headers.get("grpc-retry-pushback-ms"), unit=0.001),
-        _until(_reset(headers), at),
+        _reset(headers, at),
     ):
         if found is not None:
             return found
@@ -120,9 +135,19 @@ def _until(target: float | None, at: float | None) -> float | None:
     return min(max(wait, 0.0), LONGEST) if wait == wait else None  # noqa: PLR0124 (only a NaN differs from itself)
 
 
-def _reset(headers: Mapping[str, str]) -> float | None:
-    # GitHub sends the reset with every answer: it asks for nothing while requests remain
-    if headers.get("x-ratelimit-remaining", "0") != "0":
-        return None
-    at = _seconds(headers.get("x-ratelimit-reset"))
-    return at if at is not None and at >= FIRST_EPOCH else None
+def _reset(headers: Mapping[str, str], at: float | None) -> float | None:
+    for name, remaining in RESETS.items():
+        value = headers.get(name, "").strip()
+        if not _NUMBER.fullmatch(value) or headers.get(remaining, "0") != "0":
+            continue
+        wait = _since(float(value), at, delta=name in _DELTAS)
+        if wait is not None:
+            return wait
+    return None
+
+
+def _since(value: float, at: float | None, *, delta: bool) -> float | None:
+    if value < FIRST_EPOCH:
+        return value if delta else None
+    unit = next((unit for below, unit in _UNITS if value < below), None)
+    return None if unit is None else _until(value / unit, at)

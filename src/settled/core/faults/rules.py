@@ -122,6 +122,11 @@ def local(code: str) -> Fault:
     return Fault(FaultClass.RETRYABLE, Evidence.NONE, code, local=True)
 
 
+def unready(code: str) -> Fault:
+    """Refused on our side, which would refuse each such call: pointless until that is put right there."""
+    return Fault(FaultClass.PERMANENT, Evidence.NONE, code, local=True)
+
+
 def throttled(code: str) -> Fault:
     """Turned away because of the pace: a throttled answer proves that nothing was executed."""
     return Fault(FaultClass.RETRYABLE, Evidence.NONE, code, throttled=True)

@@ -18,6 +18,7 @@ from settled.core.faults import (
     python,
     redis,
     requests,
+    smtp,
     stdlib,
     tls,
     urllib3,
@@ -33,7 +34,7 @@ RULES = {
     name: rule
     for source in (
         *(aiohttp, botocore, google, grpc, httpx, mcp, models, postgres, process, python, redis, requests, stdlib),
-        *(tls, urllib3),
+        *(smtp, tls, urllib3),
     )
     for name, rule in source.RULES.items()
 }

@@ -1,7 +1,8 @@
 """TLS errors: which of them prove that no request left.
 
-A certificate that is not accepted and a failed handshake come before the first byte of the request. An unexpected
-end of file does not: it also comes while the answer is awaited.
+A certificate that is not accepted and a failed handshake come before the first byte of the request. What breaks the
+protocol later has the same names: a server that falls back to plain text has a wrong version number, too. So the error
+must have come through the handshake.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core.faults import chain, look
-from settled.core.faults.rules import Situation, ambiguous, is_a, refused, retryable, rules
+from settled.core.faults.rules import Situation, ambiguous, is_a, retryable, rules, unready
 
 if TYPE_CHECKING:
     from settled.core.model import Fault
+
+_HANDSHAKE = "do_handshake"
+"""The function of the ssl module, over sockets and in memory."""
 
 _BEFORE_THE_REQUEST = (
     *("WRONG_VERSION_NUMBER", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE", "NO_CIPHERS_AVAILABLE"),
@@ -24,8 +28,9 @@ _BEFORE_THE_REQUEST = (
 def of_tls(error: BaseException, _: Situation | None = None) -> Fault:
     """Read an SSL error of any library by the ssl module's own error inside it."""
     if rejected_certificate(error):
-        return refused("tls_certificate")
-    reasons = [look.text(look.attr(inner, "reason")) for inner in chain.inside(error) if is_a(inner, "ssl", "SSLError")]
+        return unready("tls_certificate")
+    shaking = [inner for inner in chain.inside(error) if is_a(inner, "ssl", "SSLError")]
+    reasons = [look.text(look.attr(inner, "reason")) for inner in shaking if look.came_through([inner], _HANDSHAKE)]
     if any(sign in reason for reason in reasons for sign in _BEFORE_THE_REQUEST):
         return retryable("tls_handshake")
     return ambiguous("tls_error")
@@ -39,7 +44,7 @@ def rejected_certificate(error: BaseException) -> bool:
 RULES = rules(
     "ssl",
     final={
-        "SSLCertVerificationError": refused("tls_certificate"),
+        "SSLCertVerificationError": unready("tls_certificate"),
         "SSLError": of_tls,
     },
 )

@@ -15,7 +15,7 @@ RULES = rules(
         "FullPoolError": local("pool_full"),
         "ClosedPoolError": local("pool_closed"),
         "LocationValueError": refused("invalid_url"),
-        "InvalidHeader": refused("invalid_header"),
+        "InvalidHeader": ambiguous("protocol_error"),  # of the answer: two lengths, a Retry-After that is none
         "SSLError": of_tls,
         "ReadTimeoutError": ambiguous("read_timeout"),
         "ProtocolError": ambiguous("protocol_error"),

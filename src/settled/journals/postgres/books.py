@@ -15,9 +15,9 @@ from settled.journals.books import (
     LAST_N,
     NOTE,
     OWED,
+    UNSETTLED,
     UNSETTLED_ALIKE,
     TableBooks,
-    adrift,
     log_values,
     read_call,
 )
@@ -55,27 +55,29 @@ class PostgresBooks(TableBooks):
     up more meanwhile, its writes are sent in a savepoint first.
     """
 
+    LOCKING = " FOR UPDATE SKIP LOCKED"
+    changed = False
+    """Whether a member that is kept has written."""
+    log_row: Answer | None = None
+    """Will hold the number of the last log row that was written."""
+    _fetching: tuple[Answer, Sequence[str], Sequence[str]] | None = None
+    _in_savepoint = False
+
     def __init__(self, line: Line, journal_id: str, locks: set[int]) -> None:
         self.line = line
-        self.changed = False
-        """Whether a member that is kept has written."""
         self.written: dict[str, Call | None] = {}
         """How the calls stand that it has changed."""
-        self.log_row: Answer | None = None
-        """Will hold the number of the last log row that was written."""
-        self._journal_id, self._channel = journal_id, channel_of(journal_id)
+        self._journal_id = journal_id
         self._locks = locks
         self._calls: dict[str, Call | None] = {}
         """The calls as this transaction knows them to stand: what it writes is fenced by them."""
         self._keys: dict[str, str | None] = {}
         self._steps: dict[tuple[str, str], str | None] = {}
         self._notes: dict[tuple[str, str], str | None] = {}
-        self._fetching: tuple[Answer, Sequence[str], Sequence[str]] | None = None
         self._foreseen: dict[tuple[str, tuple[Any, ...]], Any] = {}
         """Look-ups that were sent ahead, and that nothing written since has changed."""
         self.statements: list[tuple[str, Sequence[Any]]] = []
         """What was written and is held back."""
-        self._in_savepoint = False
         self._take_back: list[Callable[[], object]] = []
 
     # --- members ---
@@ -150,10 +152,11 @@ class PostgresBooks(TableBooks):
         self._foreseen.pop((UNSETTLED_ALIKE, (call.tool, call.scope, call.tenant, call.identity)), None)
         if not call.scope:
             return
+        self._foreseen.pop((UNSETTLED, (call.tool, call.scope, call.tenant)), None)
         about = [
             (statement, values)
             for statement, values in self._foreseen
-            if statement not in (RUN, BY_STEP, OWED, UNSETTLED_ALIKE, NOTE)
+            if statement not in (RUN, BY_STEP, OWED, UNSETTLED, UNSETTLED_ALIKE, NOTE)
             and values[0] == call.scope
             and not (statement == LAST_N and values[3] != call.identity)
         ]
@@ -193,9 +196,10 @@ class PostgresBooks(TableBooks):
         self._calls.update(dict.fromkeys(ids))
         self._keys.update(dict.fromkeys(keys))
         for row in cursor.fetchall():
-            self._know(read_call(row))
+            self.know(read_call(row))
 
-    def _know(self, call: Call) -> Call:
+    def know(self, call: Call) -> Call:
+        """Take note of a call that was read, and return it. Raises ``Conflict`` if it was another before."""
         known = self._calls.get(call.operation_id)
         if known is not None and (known.log_no, known.lease) != (call.log_no, call.lease):
             raise Conflict  # another process has changed it since it was read
@@ -206,7 +210,7 @@ class PostgresBooks(TableBooks):
     def calls(self, statement: str, *values: Any) -> list[Call]:
         """Return the calls that a statement finds."""
         self._fetch()
-        return [self._know(read_call(row)) for row in self.look(statement, *values).fetchall()]
+        return [self.know(read_call(row)) for row in self.look(statement, *values).fetchall()]
 
     def by_id(self, operation_id: str) -> Call | None:
         """Return the call with this operation id."""
@@ -240,16 +244,16 @@ class PostgresBooks(TableBooks):
         self._changes(call)
 
     def _insert(self, call: Call, row: LogRow) -> None:
-        self.write(INSERT, *fixed(call), *changing(call), *log_values(row)[1:])
+        self.statements.append((INSERT, (*fixed(call), *changing(call), *log_values(row)[1:])))
 
     def _update(self, before: Call, call: Call, row: LogRow) -> None:
         fence = (call.operation_id, before.log_no, before.lease.mono)
-        values = (*changing(call), *fence, *log_values(row)[1:])
-        if call.state is State.PROCESSING:
-            self.write(UPDATE, *values)
-        else:
+        values: tuple[Any, ...] = (*changing(call), *fence, *log_values(row)[1:])
+        statement = UPDATE
+        if call.state is not State.PROCESSING:
             told = waiting_for(self._journal_id, call.operation_id)
-            self.write(UPDATE_AND_TELL, *values, told, self._channel, told)
+            statement, values = UPDATE_AND_TELL, (*values, told, channel_of(self._journal_id), told)
+        self.statements.append((statement, values))
 
     def put_key(self, call: Call) -> None:
         """Keep the key that a call has now: the one that it had is free."""
@@ -287,9 +291,8 @@ class PostgresBooks(TableBooks):
 
     def adrift(self, state: State, tenant: str, tools: Sequence[str] | None, now: Moment, limit: int) -> Sequence[Call]:
         """Return the oldest calls in a state whose lease is over, but for those that another transaction is at."""
-        if tools is not None and not tools:
-            return ()
-        return self.calls(*adrift(state, tenant, tools, now, limit, locking=" FOR UPDATE SKIP LOCKED"))
+        self._fetch()
+        return super().adrift(state, tenant, tools, now, limit)
 
     # --- what is looked through, under a lock of its scope ---
 

@@ -23,7 +23,7 @@ from settled.journals.postgres.statements import inserted_unless
 from settled.journals.rows import changing, fixed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from settled.core.ask import Ask
     from settled.core.call import Call, LogRow
@@ -77,10 +77,13 @@ class Foresight:
         """Take in what one more will find; return whether that can be told."""
         kind = type(transition)
         if kind is End or kind is Close:
-            call = known.own.get(transition.operation_id)
-            self.calls[transition.operation_id] = call
+            operation_id = transition.operation_id
+            self.calls[operation_id] = call = known.own.get(operation_id)
             return call is not None
-        return kind is Claim and _is_simple(transition) and self._add_ask(transition.ask, known)
+        if kind is Claim:
+            return _is_simple(transition) and self._add_ask(transition.ask, known)
+        inside = getattr(transition, "transition", None)
+        return inside is not None and self.add(inside, known)
 
     def _add_ask(self, ask: Ask, known: Known) -> bool:
         if ask.tool in known.doubted:
@@ -129,7 +132,7 @@ class Known:
         """Return what these transitions will find; ``None``: not all of it can be told."""
         foresight = Foresight()
         for each in transitions:
-            if not foresight.add(getattr(each, "transition", each), self):
+            if not foresight.add(each, self):
                 return None
         return foresight
 
@@ -166,15 +169,18 @@ class ForetoldBooks(PostgresBooks):
     Every verb raises ``Unforeseen`` for what was not foretold.
     """
 
+    _new = ""
+    """The call that the member under way has inserted."""
+    _last_put = -1
+
     def __init__(self, line: Line, journal_id: str, foresight: Foresight) -> None:
         super().__init__(line, journal_id, set())
         self._calls = dict(foresight.calls)
         self._foreseen = dict.fromkeys(foresight.nothing, _NOTHING)
-        self._assumed: list[LookUp] = []
-        """What the member under way took for granted, and what its insertion is bound to."""
-        self._new = ""
-        """The call that the member under way has inserted."""
-        self._last_put = -1
+        self._assumed: list[str] = []
+        """What the member under way took for granted to find nothing, and what its insertion is bound to."""
+        self._values: list[Any] = []
+        """The values of that."""
         self._insertions: list[tuple[Member, int, str]] = []
         """Of whom, by which statement, of which call."""
         self._answers: list[Answer] = []
@@ -184,7 +190,8 @@ class ForetoldBooks(PostgresBooks):
         look_up = statement, values
         if look_up not in self._foreseen:
             raise Unforeseen
-        self._assumed.append(look_up)
+        self._assumed.append(statement)
+        self._values += values
         return _NOTHING
 
     def note(self, kind: str, name: str) -> str | None:
@@ -193,11 +200,15 @@ class ForetoldBooks(PostgresBooks):
 
     def _insert(self, call: Call, row: LogRow) -> None:
         """Let the insertion do nothing if anything is found by what was looked for."""
-        statement = inserted_unless(*[look_up for look_up, _ in self._assumed])
-        values = [value for _, values in self._assumed for value in values]
-        self._assumed.clear()
+        statement, values = self.assumed(inserted_unless)
         self._new = call.operation_id
-        self.write(statement, *fixed(call), *changing(call), *values, *log_values(row)[1:])
+        self.statements.append((statement, (*fixed(call), *changing(call), *values, *log_values(row)[1:])))
+
+    def assumed(self, statement: Callable[..., str]) -> tuple[str, list[Any]]:
+        """Return a statement over what was taken for granted since the last one, and the values of that."""
+        made, values = statement(*self._assumed), self._values
+        self._assumed, self._values = [], []
+        return made, values
 
     def _now_stands(self, operation_id: str, call: Call | None, key: str) -> None:
         """What a member has written nobody else of its batch may build on: it may not be written."""
@@ -218,12 +229,24 @@ class ForetoldBooks(PostgresBooks):
 
     def sent(self, answers: list[Answer]) -> None:
         """What was written was sent, and these are the answers."""
+        self.changed = True
         self._answers = answers
         self.log_row = answers[self._last_put]
 
     def wrong(self) -> list[Member]:
         """Return the members whose insertion has found something, after all; nothing of them was written."""
-        found = [each for each in self._insertions if self._answers[each[1]].kept() is None]
+        found = [each for each in self._insertions if self._answers[each[1]].empty]
         for _, _, operation_id in found:
             del self.written[operation_id]
         return [member for member, _, _ in found]
+
+
+class OwnBooks(ForetoldBooks):
+    """Of one member that is alone in its transaction: it may build on its own insertion.
+
+    Where that does nothing the fence of what follows fails, and so the whole transaction.
+    """
+
+    def _now_stands(self, operation_id: str, call: Call | None, key: str) -> None:
+        super()._now_stands(operation_id, call, key)
+        self._calls[operation_id] = call

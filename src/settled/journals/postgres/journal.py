@@ -6,10 +6,9 @@ import os
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-import psycopg
-
 from settled.core.values import replace
 from settled.errors import JournalError
+from settled.journals.audit import in_pieces
 from settled.journals.commit import GroupCommit
 from settled.journals.forks import tell_of_forks
 from settled.journals.postgres import care
@@ -18,11 +17,11 @@ from settled.journals.postgres.clock import ASK, ServerClock
 from settled.journals.postgres.connections import Connections
 from settled.journals.postgres.ear import Ear
 from settled.journals.postgres.identity import Identity, place_of
+from settled.journals.postgres.joint import JointTransactions
 from settled.journals.postgres.lending import Lending
 from settled.journals.postgres.schema import newest
 from settled.journals.postgres.seal import Sealer
 from settled.journals.postgres.transactions import Transactions
-from settled.journals.postgres.trouble import Conflict, explained
 from settled.journals.spill import FileSpill
 from settled.journals.stored import Errand, StoredJournal
 from settled.journals.verify import verify
@@ -88,6 +87,7 @@ class PostgresJournal(StoredJournal):
         self.ear = Ear(self._connections)
         self._transactions = Transactions(self._connections, self._clock, clock)
         self._lending = Lending(self._connections, self._connections.pool)
+        self._joint = JointTransactions(self._connections, self._lending, self._transactions, self._clock, self.perform)
         self._commit = GroupCommit(self._transactions.run, self._connections.closed_error)
         self._pid = os.getpid()
         self._closed = False
@@ -128,16 +128,7 @@ class PostgresJournal(StoredJournal):
     def together(self, work: Joint) -> Any:
         """Do a tool's work in one transaction with its record (see ``ports.TransactionalJournal``)."""
         self._mind_forks()
-        reply = self.perform(work.look)
-        if reply is not None:
-            return reply
-        try:
-            with self._lending.line() as line:
-                return self._transactions.together(line, work)
-        except (psycopg.Error, Conflict) as trouble:
-            if work.ended is None:  # the tool was not called
-                raise explained(trouble, self._connections.address.shown) from trouble
-            return None  # whether it was committed shows when its end is put on record: under the same id, or after it
+        return self._joint.do(work)
 
     @contextmanager
     def _reading(self) -> Iterator[Reader]:
@@ -149,7 +140,7 @@ class PostgresJournal(StoredJournal):
 
     def seal(self) -> bool:
         """Chain the log heads that are new since the last seal; return whether there were any."""
-        sealed: bool = self.perform(Errand(self._sealer.seal))
+        sealed = in_pieces(lambda: self.perform(Errand(self._sealer.seal)))
         if sealed:
             self._connections.identity.leave_mark()
         return sealed

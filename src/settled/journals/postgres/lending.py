@@ -38,6 +38,11 @@ class Lending:
         self._places = threading.BoundedSemaphore(self._most)
         self._closed = False
 
+    @property
+    def free(self) -> bool:
+        """Whether there is one for who asks now."""
+        return len(self._out) < self._most
+
     @contextmanager
     def line(self) -> Iterator[Line]:
         """Lend one. Raises ``JournalError`` where none can be had, ``psycopg.Error`` where the server is away."""
@@ -78,7 +83,8 @@ class Lending:
         link = line.connection
         if link.closed:
             return
-        if self._closed or link.info.transaction_status != TransactionStatus.IDLE or not _tidied(line):
+        link.row_factory, link.cursor_factory = tuple_row, psycopg.Cursor
+        if self._closed or not (line.pushing or _tidied(line)):
             line.close()
         else:
             self._idle.append(line)
@@ -99,31 +105,33 @@ class Lending:
 
 
 def _tidied(line: Line) -> bool:
-    """Let what a tool has left in the session be taken away; return whether that was sent."""
-    link = line.connection
-    link.row_factory, link.cursor_factory = tuple_row, psycopg.Cursor
-    if link.pooled:
-        return True  # done before it was committed
+    """Let what a tool has left in the session be taken away; return whether the session can be used again."""
     try:
-        _tidy(line, link.own_settings, within="false")
-        line.push()
+        if line.connection.pgconn.transaction_status == TransactionStatus.IDLE:
+            tidy(line)
+            return True
     except psycopg.Error:
-        return False
-    return True
+        pass  # it is closed: the next tool gets another
+    return False
 
 
-_TIDYING: Final = (
-    *("RESET SESSION AUTHORIZATION", "RESET ROLE", "DISCARD TEMP", "RESET ALL"),
-    "SELECT pg_advisory_unlock_all()",
-)
+def tidy(line: Line) -> None:
+    """Let what a tool has left in the session be taken away, behind the end of its transaction."""
+    link = line.connection
+    if not link.pooled:  # else it was done within
+        _send_tidying(line, link.own_settings, within="false")
+        line.push()
 
 
-def _tidy(line: Line, settings: Mapping[str, str], *, within: str) -> None:
+_TIDYING: Final = ("RESET SESSION AUTHORIZATION", "RESET ROLE", "CLOSE ALL", "UNLISTEN *", "DISCARD TEMP", "RESET ALL")
+
+
+def _send_tidying(line: Line, settings: Mapping[str, str], *, within: str) -> None:
     """Send what makes a session as it was, and set it anew; ``within``: for the transaction alone, ``true``."""
     for statement in _TIDYING:
         line.send(statement)
-    for name, value in settings.items():
-        line.send(f"SELECT set_config(?, ?, {within})", (name, value))
+    set_anew = "".join(f", set_config(?, ?, {within})" for _ in settings)
+    line.send(f"SELECT pg_advisory_unlock_all(){set_anew}", [word for pair in settings.items() for word in pair])
 
 
 def run_in(line: Line, work: Joint) -> Any:
@@ -139,11 +147,11 @@ def run_in(line: Line, work: Joint) -> Any:
             made = work.run(Transaction(link, lambda lent: session_over(lent, "postgresql+psycopg://")))
         finally:
             link.lent = False
-    status = link.info.transaction_status
+    status = link.pgconn.transaction_status
     if status == TransactionStatus.IDLE:
         raise EndedByTool
     if status != TransactionStatus.INTRANS:
         return None
     if link.pooled:  # from its commit on the session is anybody's
-        _tidy(line, link.settings, within="true")
+        _send_tidying(line, link.settings, within="true")
     return made

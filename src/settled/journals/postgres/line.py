@@ -15,7 +15,7 @@ from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
 
-from settled.journals.postgres.parameters import shape_of
+from settled.journals.postgres.parameters import NO_VALUES, shape_of
 from settled.journals.postgres.statements import BEGIN, in_schema
 from settled.journals.postgres.texts import adapt
 
@@ -30,37 +30,49 @@ if TYPE_CHECKING:
 HANGS: Final = 30.0
 """Seconds without a byte after which a server counts as gone."""
 _BINARY: Final = Format.BINARY
-_OK: Final = ConnStatus.OK
-_SYNC: Final = ExecStatus.PIPELINE_SYNC
-_FAILED: Final = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
+_OK: Final = int(ConnStatus.OK)
+_ROWS: Final = int(ExecStatus.TUPLES_OK)
+_SYNC: Final = int(ExecStatus.PIPELINE_SYNC)
+_FAILED: Final = (int(ExecStatus.FATAL_ERROR), int(ExecStatus.PIPELINE_ABORTED))
 
 
 class Answer:
     """What a statement will have found; waits for it when it is asked."""
 
-    __slots__ = ("_line", "_rows", "done", "result")
+    __slots__ = ("_line", "_rows", "result")
 
     def __init__(self, line: Line) -> None:
         self._line = line
         self._rows: deque[Any] | None = None
         self.result: PGresult | None = None
-        self.done = False
+        """``None``: it has not come yet."""
 
     def _found(self) -> deque[Any]:
         if self._rows is None:
-            self._line.wait(self)
-            self._rows = deque(self._line.rows(self.result))
+            self._rows = deque(self._line.rows(self._come()))
         return self._rows
+
+    def _come(self) -> PGresult:
+        """Return the result, having waited for it. Raises ``psycopg.Error``."""
+        if self.result is None:
+            self._line.settle()
+        assert self.result is not None  # noqa: S101 - for the type checker: else it has raised
+        return self.result
 
     def fetchone(self) -> Any:
         """Return the next row, or ``None``. Raises ``psycopg.Error``."""
         found = self._found()
         return found.popleft() if found else None
 
-    def kept(self) -> Any:
-        """Return the first row, and leave it there to be asked for again. Raises ``psycopg.Error``."""
-        found = self._found()
-        return found[0] if found else None
+    @property
+    def empty(self) -> bool:
+        """Whether there is no row. Raises ``psycopg.Error``."""
+        return not self._come().ntuples
+
+    def number(self) -> int:
+        """Return the ``bigint`` at the start of the first row; 0 if there is none. Raises ``psycopg.Error``."""
+        result = self._come()
+        return int.from_bytes(result.get_value(0, 0) or b"", "big", signed=True) if result.ntuples else 0
 
     def fetchall(self) -> list[Any]:
         """Return the rows that are left. Raises ``psycopg.Error``."""
@@ -72,15 +84,19 @@ class Answer:
         return iter(self.fetchall())
 
     @property
+    def failed(self) -> bool:
+        """Whether this is what failed, as far as is known without waiting."""
+        return self.result is not None and self.result.status == ExecStatus.FATAL_ERROR
+
+    @property
     def rowcount(self) -> int:
         """How many rows were changed. Raises ``psycopg.Error``."""
-        self._found()
-        return (self.result.command_tuples or 0) if self.result else 0
+        return self._come().command_tuples or 0
 
     @property
     def command(self) -> str:
-        """What was done, in the server's words."""
-        return ((self.result.command_status if self.result else None) or b"").decode()
+        """What was done, in the server's words. Raises ``psycopg.Error``."""
+        return (self._come().command_status or b"").decode()
 
 
 class _Synced(Answer):
@@ -121,15 +137,17 @@ class Line:
 
     def send(self, statement: str, values: Sequence[Any] = ()) -> Answer:
         """Send a statement without waiting. Raises ``psycopg.Error`` where there is no connection."""
-        shape = shape_of(values)
-        data = shape.dump(values)
+        shape = shape_of(values) if values else NO_VALUES
+        data = shape.dump(values) if values else None
         if self.connection.pooled:  # what was prepared would be in another session
             text = in_schema(statement, self._schema, numbered=True).encode()
             self._server.send_query_params(text, data, shape.types, shape.formats, result_format=_BINARY)
         else:
             name = self._names.get((statement, shape)) or self._prepare(statement, shape)
             self._server.send_query_prepared(name, data, shape.formats, result_format=_BINARY)
-        return self._await()
+        answer = Answer(self)
+        self._awaited.append(answer)
+        return answer
 
     def at_once(self, statements: Iterable[tuple[str, Sequence[Any]]]) -> list[Answer]:
         """Execute statements as one transaction, in one trip. Raises the first ``psycopg.Error`` of it.
@@ -155,7 +173,8 @@ class Line:
     @contextmanager
     def plain(self) -> Iterator[None]:
         """Within this, the connection is out of pipeline mode."""
-        self.settle()
+        if self._awaited:
+            self.settle()
         self._server.exit_pipeline_mode()
         try:
             yield
@@ -167,76 +186,73 @@ class Line:
         self._prepared += 1
         name = f"settled_{self._prepared}".encode()
         self._server.send_prepare(name, in_schema(statement, self._schema, numbered=True).encode(), shape.types)
-        self._await()
+        self._awaited.append(Answer(self))
         self._names[statement, shape] = name
         self._unproven.append((statement, shape))
         return name
 
-    def _await(self) -> Answer:
-        answer = Answer(self)
-        self._awaited.append(answer)
-        return answer
-
     # --- waiting ---
-
-    def wait(self, answer: Answer) -> None:
-        """Wait for one answer, and so for all that was sent. Raises the first ``psycopg.Error`` of it."""
-        if not answer.done:
-            self.settle()
 
     def settle(self) -> None:
         """Wait until everything that was sent is done. Raises the first ``psycopg.Error`` of it.
 
         Not by a mere flush: only after a sync does the server count the time that we leave it idle.
         """
-        self._receive_until(self._synced())
+        self.reach(self.sync())
         self._unproven.clear()
 
     def push(self) -> None:
         """See that everything that was sent is done, without waiting: whoever waits next hears of trouble."""
-        self._pushed = self._synced()
-        self._server.flush()
+        self._pushed = self.sync()
+
+    @property
+    def pushing(self) -> bool:
+        """Whether something was pushed that nobody has waited for yet."""
+        return self._pushed is not None and self._pushed.result is None
 
     def pushed(self) -> None:
         """Wait for what was pushed: most often it is done long since. Raises the first ``psycopg.Error`` of it."""
-        if self._pushed is not None and not self._pushed.done:
-            self._receive_until(self._pushed)
+        if self._pushed is not None:
+            self.reach(self._pushed)
 
-    def _synced(self) -> Answer:
+    def sync(self) -> Answer:
+        """Let what was sent go out; what is sent without ``BEGIN`` is one transaction up to here."""
         self._server.pipeline_sync()
         synced = _Synced(self)
         self._awaited.append(synced)
         return synced
 
-    def _receive_until(self, last: Answer) -> None:
-        """Send and receive until ``last`` is there."""
+    def reach(self, last: Answer) -> None:
+        """Send and receive until ``last`` is there. Raises the first ``psycopg.Error`` of it."""
         server, awaited = self._server, self._awaited
         unsent = server.flush()
-        while not last.done:
+        while last.result is None:
             if server.is_busy():
                 unsent = self._exchange(unsent)
                 continue
             result = server.get_result()
-            if result is None:
-                self._end_of_one()
-            elif not awaited:
-                raise psycopg.OperationalError("the server answers what it was not asked")
-            else:
-                awaited[0].result = result
-                if result.status == _SYNC:
-                    awaited.popleft().done = True
+            if result is None or not awaited:
+                self._mind_silence(result)
+                continue
+            status = result.status
+            if status != _SYNC:
+                server.get_result()  # nothing: it has ended
+            if status in _FAILED:
+                self._fail(result)
+            awaited.popleft().result = result
 
-    def _end_of_one(self) -> None:
-        """The answer to the statement whose turn it is has come in whole."""
-        answer = self._awaited[0]
-        if answer.result is not None:
-            if type(answer) is not _Synced:  # one that failed to commit is followed by its own end
-                answer.done = True
-                self._awaited.popleft()
-            if answer.result.status in _FAILED:
-                raise error_from_result(answer.result)
-        elif self._server.status != _OK:
+    def _mind_silence(self, result: PGresult | None) -> None:
+        """Nothing has come, or what nobody waits for."""
+        if result is not None:
+            raise psycopg.OperationalError("the server answers what it was not asked")
+        if self._server.status != _OK:
             raise psycopg.OperationalError("the connection is lost")
+
+    def _fail(self, result: PGresult) -> None:
+        """Raise what has failed. A sync that failed to commit is followed by its own end, nevertheless."""
+        if type(self._awaited[0]) is not _Synced:
+            self._awaited.popleft().result = result
+        raise error_from_result(result)
 
     def _exchange(self, unsent: int) -> int:
         """Wait for the socket; return whether something is still to be sent."""
@@ -246,9 +262,9 @@ class Line:
         self._server.consume_input()
         return self._server.flush()
 
-    def rows(self, result: PGresult | None) -> list[Any]:
+    def rows(self, result: PGresult) -> list[Any]:
         """Return the rows of a result."""
-        if result is None or result.status != ExecStatus.TUPLES_OK:
+        if result.status != _ROWS:
             return []
         self._transformer.set_pgresult(result)
         return self._transformer.load_rows(0, result.ntuples, tuple)
@@ -260,7 +276,8 @@ class Line:
         for statement in self._unproven:
             self._names.pop(statement, None)
         try:
-            self._drain()
+            if self._awaited:
+                self._drain()
             if self._server.transaction_status != TransactionStatus.IDLE:
                 self.send("ROLLBACK")
                 self.settle()
@@ -270,10 +287,10 @@ class Line:
 
     def _drain(self) -> None:
         """Let whatever failed, and all behind it, come in."""
-        synced = self._synced()
-        while not synced.done:
+        synced = self.sync()
+        while synced.result is None:
             with suppress(psycopg.Error):
-                self._receive_until(synced)
+                self.reach(synced)
             if self.connection.closed:
                 return
 

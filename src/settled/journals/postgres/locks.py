@@ -17,7 +17,7 @@ from settled.core.match import HARMLESS
 from settled.core.model import KeyKind
 from settled.core.notes import PAUSED
 from settled.core.runs import scope_of_run
-from settled.journals.books import ALIKE, BY_STEP, LAST_N, MADE, NOTE, OWED, UNSETTLED_ALIKE
+from settled.journals.books import ALIKE, BY_STEP, LAST_N, MADE, NOTE, OWED, UNSETTLED, UNSETTLED_ALIKE
 from settled.journals.runs import RUN
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def hints_of(transitions: Iterable[Any]) -> Hints:
     """Return what these transitions name."""
     hints = Hints()
     for transition in transitions:
-        _note(getattr(transition, "transition", transition), hints)
+        inside = getattr(transition, "first", transition)  # what an attempt beside its own rows begins with
+        _note(getattr(inside, "transition", inside), hints)
     return hints
 
 
@@ -124,3 +125,5 @@ def _note_scope(ask: Ask, scope: str, hints: Hints) -> None:
         hints.look_ups[ALIKE, (scope, ask.tool, ask.lane, ask.identity, earlier[0], earlier[-1])] = None
         hints.look_ups[MADE, (scope, ask.tool, earlier[0], earlier[-1])] = None
     hints.look_ups[LAST_N, (scope, ask.tool, ask.lane, ask.identity)] = None
+    if ask.while_unknown != "allow" and ask.terms.effect not in HARMLESS:
+        hints.look_ups[UNSETTLED, (ask.tool, scope, ask.tenant)] = None

@@ -97,3 +97,6 @@ def shape_of(values: Sequence[Any]) -> Shape:
     if shape is None:
         shape = _shapes[kinds] = Shape(kinds)
     return shape
+
+
+NO_VALUES: Final = shape_of(())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from settled.journals.audit import seal_over
+from settled.journals.audit import MOST_IN_SEAL, seal_over
 from settled.journals.books import SELECT_HEAD, read_head
 from settled.journals.postgres.locks import number_of
 from settled.journals.postgres.statements import TRY_LOCK
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from settled.core.model import Moment
     from settled.journals.postgres.books import PostgresBooks
 
-_MOST: Final = 20_000
-"""Rows in one seal, so that none takes long."""
 _NEWEST: Final = "SELECT coalesce(max(id), 0) FROM log"
 _MY_NUMBER: Final = "SELECT pg_current_xact_id()::text"
 # Not the snapshot's list of open transactions: it ends at the last one that has completed.
@@ -35,20 +33,20 @@ class Sealer:
         self._lock = number_of(journal_id, "seal")
         self._waiting: tuple[int, str] | None = None
 
-    def seal(self, books: PostgresBooks, now: Moment) -> bool:
-        """Chain the heads that are new since the last seal; return whether there were any."""
+    def seal(self, books: PostgresBooks, now: Moment) -> int:
+        """Chain the heads that are new since the last seal, ``MOST_IN_SEAL`` at most; return how many there were."""
         alone = books.look(TRY_LOCK, self._lock).fetchone()
         if not alone or not alone[0]:
-            return False  # another process is at it
+            return 0  # another process is at it
         upto, covered, previous = books.look(
             "SELECT upto, covered, text FROM seals ORDER BY upto DESC LIMIT 1"
         ).fetchone() or (0, 0, "")
         settled = self._settled(books, upto)
         if settled <= upto:
-            return False
-        last, rows = books.look(_UPTO, upto, settled, _MOST).fetchone() or (None, 0)
+            return 0
+        last, rows = books.look(_UPTO, upto, settled, MOST_IN_SEAL).fetchone() or (None, 0)
         if last is None:
-            return False
+            return 0
         log = books.look(f"{SELECT_HEAD} WHERE id > ? AND id <= ? ORDER BY id", upto, last).fetchall()
         books.write(
             "INSERT INTO seals (upto, covered, at, text) VALUES (?, ?, ?, ?)",
@@ -57,7 +55,7 @@ class Sealer:
             now.wall,
             seal_over(previous, map(read_head, log)),
         )
-        return True
+        return int(rows)
 
     def _settled(self, books: PostgresBooks, sealed: int) -> int:
         """Return the highest number up to which every row that will ever be is there.

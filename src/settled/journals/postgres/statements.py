@@ -51,6 +51,8 @@ PROLONG: Final = (
 )
 PREFETCH: Final = f"{SELECT_CALL} WHERE operation_id = ANY (?) OR key = ANY (?)"
 WHICH: Final = "SELECT pg_current_xact_id()::text"
+# Fails where the transaction is another one.
+STILL: Final = "SELECT 1 / (pg_current_xact_id() = ?::xid8)::integer"
 BECAME: Final = "SELECT pg_xact_status(?::xid8)"
 LOCK: Final = "SELECT pg_advisory_xact_lock(number) FROM unnest(?::bigint[]) AS number"
 TRY_LOCK: Final = "SELECT pg_try_advisory_xact_lock(?::bigint)"

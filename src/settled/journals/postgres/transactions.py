@@ -8,27 +8,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
-from settled.core.call import Call
 from settled.errors import JournalError
-from settled.journals.commit import Member
 from settled.journals.postgres.books import PostgresBooks
-from settled.journals.postgres.clock import ASK, FRESH, SET, SURELY
+from settled.journals.postgres.clock import ASK, FRESH, SET, SURELY, surely
 from settled.journals.postgres.foresight import ForetoldBooks, Known
-from settled.journals.postgres.lending import run_in
 from settled.journals.postgres.locks import hints_of
 from settled.journals.postgres.parameters import Numbers
-from settled.journals.postgres.statements import BECAME, LOCK, WHICH
+from settled.journals.postgres.statements import LOCK
 from settled.journals.postgres.trouble import Conflict, again, away, explained, worth_waiting
-from settled.transaction import EndedByTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from settled.core.model import Moment
+    from settled.journals.commit import Member
     from settled.journals.postgres.clock import ServerClock
     from settled.journals.postgres.connections import Connections
     from settled.journals.postgres.line import Answer, Line
-    from settled.ports import Joint
 
 LATE: Final = 0.25
 EARLY: Final = 1.0
@@ -47,12 +43,12 @@ class Transactions:
     def __init__(self, connections: Connections, clock: ServerClock, given: Callable[[], Moment] | None) -> None:
         self._connections = connections
         self._clock = clock
-        self._given = given
+        self.given = given
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Know nothing: at first, and in a forked child."""
-        self._known = Known()
+        self.known = Known()
         self._heard: tuple[Moment, float] | None = None
         """A reading of the journal's clock, and when it was asked for on this process's own; ``None``: look first."""
 
@@ -110,51 +106,6 @@ class Transactions:
             return fault
         return None
 
-    def together(self, line: Line, work: Joint) -> Any:
-        """Do a tool's work and put it on record; return as ``TransactionalJournal.together`` does.
-
-        The tool works before anything is locked that others of this process, or of this run, may want.
-
-        Raises:
-            Conflict: Others were faster. ``psycopg.Error``: nothing of it stands, unless that is ``away``.
-            EndedByTool: The tool has ended the transaction itself.
-        """
-        try:
-            line.begin()
-            ours = line.send(WHICH)
-            made = run_in(line, work)
-            reply = None if made is None else self._put(line, made, ours, work)
-            if not work.committed:
-                self._take_back(line, ours)
-        except BaseException:
-            line.close()  # whatever state it is in
-            raise
-        return reply
-
-    def _put(self, line: Line, made: Any, ours: Answer, work: Joint) -> Any:
-        still = line.send(WHICH)
-        books, now, record = self._opened(line, [Member(made)], set())
-        reply = made.apply(books, now)
-        if still.fetchone() != ours.kept():
-            raise EndedByTool
-        if isinstance(reply, Call):
-            books.keep()
-            if books.changed:
-                self._end(line, books, record)
-                work.committed = True
-        return reply
-
-    @staticmethod
-    def _take_back(line: Line, ours: Answer) -> None:
-        """Roll back, and see that the tool has not committed by itself."""
-        number = ours.kept()
-        if not line.roll_back():
-            line.close()
-            return
-        became = line.send(BECAME, number).fetchone()
-        if became is None or became[0] != "aborted":
-            raise EndedByTool
-
     def _foretold(self, line: Line, group: list[Member]) -> list[Member]:
         """Perform the members without looking first, where it can be told what they would see.
 
@@ -162,7 +113,7 @@ class Transactions:
             Those who are still to be performed: something was there that had not been foretold.
         """
         now = self._about_now()
-        foresight = None if now is None else self._known.foresee(member.transition for member in group)
+        foresight = None if now is None else self.known.foresee([member.transition for member in group])
         if now is None or foresight is None:
             return group
         books = ForetoldBooks(line, self._connections.identity.journal_id, foresight)
@@ -174,43 +125,46 @@ class Transactions:
         try:
             self._commit(line, books, now)
         except (psycopg.Error, Conflict):
-            self._known.forget(foresight)
+            self.known.forget(foresight)
             self._heard = None
             raise
         wrong = books.wrong()
-        self._known.learn(books.written)
-        self._known.doubt(wrong)
+        self.known.learn(books.written)
+        self.known.doubt(wrong)
         return wrong
 
     def _commit(self, line: Line, books: ForetoldBooks, now: Moment) -> None:
         """Write what books hold back, unless the time is not about ``now``."""
-        before = self._clock.mono()
-        if self._given is not None:
-            books.sent(line.at_once(books.statements))
+        statements, before = books.statements, self._clock.mono()
+        about = now.mono - LATE, now.mono + EARLY
+        lately = self._heard is not None and before - self._heard[1] < FRESH / 4
+        if self.given is not None:
+            books.sent(line.at_once(statements))
+        elif lately and len(statements) == 1:
+            statement, values = statements[0]
+            books.sent(line.at_once([(surely(statement), (*values, *about))]))
         else:
-            about = now.mono - LATE, now.mono + EARLY
-            asked, *answers = line.at_once([(SURELY, about), *books.statements])
+            asked, *answers = line.at_once([(SURELY, about), *statements])
             books.sent(answers)
-            self._hear(asked, before)
-        self._see(books)
+            if not lately:
+                self._hear(asked, before)
+        self.see(books)
 
     def _hear(self, asked: Answer, before: float) -> None:
-        """Read the time of an answer if the last reading has aged."""
-        if self._heard is None or before - self._heard[1] > FRESH / 4:
-            reading = self._clock.read(asked.fetchone()[:-1], before, self._clock.mono())
-            self._heard = None if reading.record is not None else (reading.moment, before)
+        """Read the time of an answer."""
+        reading = self._clock.read(asked.fetchone()[:-1], before, self._clock.mono())
+        self._heard = None if reading.record is not None else (reading.moment, before)
 
-    def _see(self, books: PostgresBooks) -> None:
+    def see(self, books: PostgresBooks) -> None:
         """Remember how far the journal has come."""
         if books.log_row is not None:
-            row = books.log_row.kept()
             identity = self._connections.identity
-            identity.seen = max(identity.seen, int(row[0]) if row else 0)
+            identity.seen = max(identity.seen, books.log_row.number())
 
     def _about_now(self) -> Moment | None:
         """Return the journal's time as it may be told without asking: never early; ``None``: not heard of late."""
-        if self._given is not None:
-            return self._given()
+        if self.given is not None:
+            return self.given()
         if self._heard is None:
             return None
         last, asked = self._heard
@@ -219,27 +173,28 @@ class Transactions:
 
     def _perform(self, line: Line, group: list[Member], locks: set[int]) -> None:
         line.begin()
-        books, now, record = self._opened(line, group, locks)
+        books, now, record = self.opened(line, [member.transition for member in group], locks)
         for member in group:
             _apply(member, books, now)
         self._end(line, books, record)
-        self._known.learn(books.written, group)
+        self.known.learn(books.written, group)
 
-    def _opened(
-        self, line: Line, group: list[Member], locks: set[int]
+    def opened(
+        self, line: Line, transitions: Sequence[Any], locks: set[int]
     ) -> tuple[PostgresBooks, Moment, Sequence[Any] | None]:
-        hints = hints_of(member.transition for member in group)
+        """Ask for what transitions will look at; return the books, the time, and what the clock's record is to be."""
+        hints = hints_of(transitions)
         held = hints.locks(self._connections.identity.journal_id) | locks
         if held:
             line.send(LOCK, (Numbers(sorted(held)),))
         before = self._clock.mono()
-        asked = line.send(ASK) if self._given is None else None
+        asked = line.send(ASK) if self.given is None else None
         books = PostgresBooks(line, self._connections.identity.journal_id, held)
         books.prefetch(hints)
         record: Sequence[Any] | None = None
         if asked is None:
-            assert self._given is not None  # noqa: S101 - for the type checker: one of the two there is
-            now = self._given()
+            assert self.given is not None  # noqa: S101 - for the type checker: one of the two there is
+            now = self.given()
         else:
             reading = self._clock.read(asked.fetchone() or (), before, self._clock.mono())
             now, record = reading.moment, reading.record
@@ -257,7 +212,7 @@ class Transactions:
         line.settle()
         if ended.command != "COMMIT":
             raise Conflict
-        self._see(books)
+        self.see(books)
 
     def _roll_back(self, line: Line | None) -> None:
         if line is not None and (line.connection.closed or not line.roll_back()):

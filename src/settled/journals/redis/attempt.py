@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from itertools import islice
 from random import uniform
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.journals.redis.books import RedisBooks
-from settled.journals.redis.cells import known, row_of, text_of
+from settled.journals.redis.cells import pieces, text_of
 from settled.journals.redis.foresight import Hints, bare, hints_of
 from settled.journals.redis.sight import Sight
 from settled.journals.redis.trouble import Conflict, Fault
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from settled.core.model import Moment
     from settled.journals.commit import Member
+    from settled.journals.redis.cells import Stored
     from settled.journals.redis.transactions import Transactions
 
 _MOST_TOGETHER: Final = 5
@@ -35,23 +35,30 @@ def _refuse(wanted: Sight) -> None:
 class Attempt:
     """One transaction on its way."""
 
-    def __init__(self, common: Transactions, group: list[Member]) -> None:
+    trips: int
+    """How often the journal was looked at for what stands in the sight."""
+    _deadline: float
+    _books: RedisBooks
+
+    def __init__(self, common: Transactions, group: Sequence[Member]) -> None:
         self.common, self.group = common, group
-        self.hints = hints_of(member.transition for member in group)
-        self.trips = 0
-        """How often the journal was looked at for what stands in the sight."""
+        self.transitions = [bare(member.transition) for member in group]
+        self.hints = hints_of(self.transitions)
+        self._found: tuple[Sight, Moment] | None = None
+        """What stands, where a commit by a guess has found something else."""
 
     def make(self, deadline: float) -> None:
         """Make it. Raises ``Conflict`` if others keep changing what it looks at."""
         self._deadline = deadline
         if self._guessing():
             return
-        sight, now = self._look()
+        sight, now = self._found or self._shown(self.hints)
         conflicts = 0
         while True:
+            self.trips = 1
             books = RedisBooks(sight, self._fetch)
             self._apply(books, now)
-            if not books.pages.changed and self.trips <= 1 and self.common.clock_record is None:
+            if not books.pages.changed and self.trips == 1 and self.common.clock_record is None:
                 return
             found = self._commit(books, None)
             if found is None:
@@ -67,7 +74,8 @@ class Attempt:
     def _guessing(self) -> bool:
         """Commit by what may be guessed, without looking first; return whether that was right."""
         common = self.common
-        sight, now = common.foretold(self.group, self.hints), common.about_now()
+        sight = common.foretold(self.transitions, self.hints)
+        now = None if sight is None else common.about_now()
         if sight is None or now is None:
             return False
         guessed = list(sight.calls)
@@ -79,53 +87,40 @@ class Attempt:
         found = self._commit(books, now)
         if found is None:
             return True
-        common.doubt(self.group)
+        common.doubt(self.transitions)
         common.forget_own(guessed)
         self._found = found
         return False
 
-    _found: tuple[Sight, Moment] | None = None
-    """What a commit brought that found something else than was thought."""
-
-    def _look(self) -> tuple[Sight, Moment]:
-        if self._found is not None:
-            found, self._found = self._found, None
-            return found
-        return self._shown(self.hints)
-
     def _fetch(self, wanted: Sight) -> None:
         """Look once more, at what was not foreseen. Raises ``Conflict`` if what was seen before has changed."""
         hints = Hints()
-        hints.add_all_of(wanted)
-        self.hints.add_all_of(wanted)
+        hints.put_first(wanted)
+        self.hints.put_first(wanted)
         self.trips += 1
-        found, _ = self._shown(hints, count=False)
+        found, _ = self._shown(hints)
         if not self._books.sight.add(found):
             raise Conflict
 
-    def _shown(self, hints: Hints, *, count: bool = True) -> tuple[Sight, Moment]:
-        answer, before = self.common.ask(self.common.request(hints))
-        if count:
-            self.trips = 1
-        return self._read(hints, answer, before)
+    def _shown(self, hints: Hints) -> tuple[Sight, Moment]:
+        (_, _, shown), before = self.common.ask(self.common.request(hints))
+        return self._read(hints, shown, before)
 
-    def _read(self, hints: Hints, answer: Sequence[Any], before: float) -> tuple[Sight, Moment]:
-        said = iter(answer[3:])
-        sight = Sight(calls=dict.fromkeys(hints.ids))
-        for field in hints.fields:
-            value = next(said)
-            sight.rows[field] = None if value is None else row_of(value)
+    def _read(self, hints: Hints, shown: bytes, before: float) -> tuple[Sight, Moment]:
+        said = pieces(shown)
+        at = 1 + len(hints.fields)
+        rows = dict(zip(hints.fields, said[1:at], strict=True))
+        ranges: dict[bytes, Sequence[bytes]] = {}
         for prefix in hints.prefixes:
-            sight.ranges[prefix] = list(islice(said, int(next(said))))
-        for operation_id in said:
-            value = next(said)
-            sight.calls[text_of(operation_id)] = None if value is None else known(value)
-        return sight, self.common.hear(answer[2], before)
+            end = at + 1 + int(said[at])
+            ranges[prefix], at = said[at + 1 : end], end
+        calls: dict[str, bytes | Stored] = dict(zip(map(text_of, said[at::2]), said[at + 1 :: 2], strict=True))
+        return Sight(calls, rows, ranges), self.common.hear(said[0], before)
 
     def _apply(self, books: RedisBooks, now: Moment) -> None:
         """Apply the rules of all members, each by itself."""
         self._books = books
-        for member in self.group:
+        for member, transition in zip(self.group, self.transitions, strict=True):
             member.reply, member.error = None, None
             try:
                 member.reply = member.transition.apply(books, now)
@@ -135,20 +130,24 @@ class Attempt:
                 books.undo()
                 member.fail(error)
             else:
-                refused = self.common.refused(bare(member.transition), member.reply) if books.member_wrote else None
-                if refused is not None:
-                    books.undo()
-                    member.fail(refused)
-                books.keep()
+                if books.member_wrote:
+                    self._keep(books, member, transition)
+
+    def _keep(self, books: RedisBooks, member: Member, transition: Any) -> None:
+        refused = self.common.refused(transition, member.reply)
+        if refused is None:
+            books.keep()
+        else:
+            books.undo()
+            member.fail(refused)
 
     def _commit(self, books: RedisBooks, about: Moment | None) -> tuple[Sight, Moment] | None:
         """Commit; return what stands if that is not what was looked at."""
-        self.hints.add_all_of(books.read)
+        self.hints.put_first(books.read)
         common = self.common
-        answer, before = common.ask_surely(common.commit(self.hints, books, about), self._deadline)
-        if answer[0] == b"shown":
-            self.trips = 1
-            return self._read(self.hints, answer, before)
-        common.hear_now_and_then(answer[2], before)
-        common.wrote(books, answer[1] if answer[0] == b"written" else None)
+        (word, number, rest), before = common.ask_surely(common.commit(self.hints, books, about), self._deadline)
+        if word == b"shown":
+            return self._read(self.hints, rest, before)
+        common.hear_now_and_then(rest, before)
+        common.wrote(books, number if word == b"written" else None)
         return None

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 from settled.core.call import chain
 from settled.core.states import Event
 from settled.core.values import replace
-from settled.journals.audit import broken_chains, broken_seals, head_of, missing_head, off_its_log, seal_over
+from settled.journals.audit import (
+    MOST_IN_SEAL,
+    broken_chains,
+    broken_seals,
+    head_of,
+    missing_head,
+    off_its_log,
+    seal_over,
+)
 from settled.journals.redis.cells import VERSION, log_of, packed, raw, stored, unpack
 from settled.journals.redis.lists import CALLS, LOG, META, ROWS
 from settled.ports import Report
@@ -26,8 +34,6 @@ _SEALED: Final = b"sealed"
 """The row that says how many seals there are, how far the newest goes, and its text."""
 _ROOT: Final = b"root"
 """The same of the newest one whose rows are gone."""
-_MOST: Final = 20_000
-"""Rows in one seal, so that none takes long."""
 _PAGE: Final = 500
 _MOST_PROBLEMS: Final = 100
 
@@ -46,16 +52,16 @@ def rows_after(look: Look, number: int, most: int | None = None) -> Iterator[tup
         left = None if left is None else left - len(entries)
 
 
-def seal(books: RedisBooks, look: Look, now: Moment) -> bool:
-    """Chain the heads that are new since the last seal; return whether there were any."""
+def seal(books: RedisBooks, look: Look, now: Moment) -> int:
+    """Chain the heads that are new since the last seal, ``MOST_IN_SEAL`` at most; return how many there were."""
     number, upto, previous = _sealed(books.row(_SEALED))
-    new = list(rows_after(look, upto, _MOST))
+    new = list(rows_after(look, upto, MOST_IN_SEAL))
     if not new:
-        return False
+        return 0
     last, text = new[-1][0], seal_over(previous, (head_of(row) for _, row in new))
     books.set_row(_SEALED, packed((number + 1, last, text)))
     books.set_row(b"seal %d" % (number + 1), packed((last, now.wall, text)))
-    return True
+    return len(new)
 
 
 def trim(books: RedisBooks, look: Look, now: Moment, kept: float) -> bool:
@@ -151,7 +157,7 @@ def _all_calls(look: Look) -> Iterator[Call]:
         (answer,) = look([(b"HSCAN", CALLS, cursor, b"COUNT", b"%d" % _PAGE)])
         cursor, found = answer
         for i in range(0, len(found), 2):
-            yield stored(found[i + 1]).call
+            yield stored(found[i], found[i + 1]).call
         if cursor == b"0":
             return
 

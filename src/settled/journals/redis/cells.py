@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from hashlib import blake2b
+from struct import unpack_from
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,9 +19,10 @@ from msgspec import Struct
 from settled.journals.books import log_values, read_call, read_log
 from settled.journals.rows import changing, fixed
 from settled.journals.runs import read_run, run_values
+from settled.journals.unread import UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from settled.core.books import RunRecord
     from settled.core.call import Call, LogRow
@@ -32,7 +34,8 @@ LAST: Final = 16
 PREFIX: Final = 16
 NEW: Final = b""
 """The place of a call, or the version of a cell, that is not there yet."""
-
+GONE: Final = b"-"
+"""The place of a member that leaves."""
 ANYWHERE: Final = b"0" * PLACE
 """The place of a member whose order does not matter."""
 
@@ -49,13 +52,8 @@ class Stored(Struct, frozen=True):
     call: Call
     version: bytes
     place: bytes
-
-
-class Row(Struct, frozen=True):
-    """A value of the table of rows."""
-
-    version: bytes
-    value: bytes
+    found_by: Mapping[bytes, bytes] | None = None
+    """See ``found_by.as_it_stands``; ``None``: not known yet."""
 
 
 def raw(text: str) -> bytes:
@@ -93,22 +91,13 @@ def prefix(kind: str, *parts: str) -> bytes:
     return blake2b(name(kind, *parts), digest_size=PREFIX).digest()
 
 
-def pieces(data: bytes) -> list[bytes | None]:
-    """Return what a script has said in one string: a word and each piece's size, then all pieces.
+ALERTS: Final = prefix("alerts")
 
-    ``-`` is the size of what is not there.
-    """
-    at = data.index(b"\n") + 1
-    word, *sizes = data[: at - 1].split(b" ")
-    found: list[bytes | None] = [word]
-    for size in sizes:
-        if size == b"-":
-            found.append(None)
-        else:
-            end = at + int(size)
-            found.append(data[at:end])
-            at = end
-    return found
+
+def pieces(shown: bytes) -> tuple[bytes, ...]:
+    """Return what a script has shown in one string: how long each piece is (see ``struct``), then all of them."""
+    form, _, said = shown.partition(b"\n")
+    return unpack_from(form, said)
 
 
 # --- records ---
@@ -127,28 +116,37 @@ def call_data(call: Call) -> bytes:
     return packed((*fixed(call), *changing(call)))
 
 
-def stored(value: bytes) -> Stored:
-    """Return the call of a value of ``calls``."""
+def _read(value: bytes) -> Stored:
     record = read_call(unpack(value[VERSION + PLACE + LAST :]))
     return Stored(record, value[:VERSION], value[VERSION : VERSION + PLACE])
 
 
-_known = lru_cache(maxsize=256)(stored)
+_read_of_late = lru_cache(maxsize=256)(_read)
 
 
-def known(value: bytes) -> Stored:
-    """Return the call of a value of ``calls``; one that was read of late is not read anew, as it is the same."""
-    return _known(value) if len(value) <= _SMALL else stored(value)
+def stored(operation_id: bytes, value: bytes) -> Stored:
+    """Return the call of a value of ``calls``. Raises ``JournalError`` for one that cannot be read."""
+    try:
+        return _read(value)
+    except msgspec.DecodeError as fault:
+        raise UnreadableError(text_of(operation_id), str(fault)) from fault
+
+
+def known(operation_id: str, value: bytes) -> Stored:
+    """Return the call of a value of ``calls``; one that was read of late is not read anew, as it is the same.
+
+    Raises:
+        JournalError: It cannot be read.
+    """
+    try:
+        return _read_of_late(value) if len(value) <= _SMALL else _read(value)
+    except msgspec.DecodeError as fault:
+        raise UnreadableError(operation_id, str(fault)) from fault
 
 
 def last_row(value: bytes) -> bytes:
     """Return the number of the last row of the log of a value of ``calls``."""
     return value[VERSION + PLACE : VERSION + PLACE + LAST]
-
-
-def row_of(value: bytes) -> Row:
-    """Return a value of ``rows``."""
-    return Row(value[:VERSION], value[VERSION:])
 
 
 def log_data(row: LogRow) -> bytes:

@@ -3,18 +3,17 @@
 -- commits from the time on (in microseconds), ahead of all before it: a number that a client has seen, and that lies in
 -- the gap between two lives, is one that was lost.
 
-local fresh, run, seen, gap, form = unpack(p)
+local _, fresh, run, seen, gap, form = unpack(p)
 local m = redis.call('HMGET', meta, 'id', 'commits', 'sizes', 'run', 'lives', 'format')
 local time = redis.call('TIME')
 if not m[1] then
   if redis.call('EXISTS', calls, rows, index, log) > 0 then return {'gone'} end
   if fresh == '' then return {'none'} end
-  redis.call('HSET', meta, 'id', fresh, 'commits', 1, 'rows', 0, 'alerts', 0, 'sizes', sizes(), 'run', run, 'lives', '',
+  redis.call('HSET', meta, 'id', fresh, 'commits', 1, 'rows', 0, 'alerts', 0, 'sizes', sizes, 'run', run, 'lives', '',
     'format', form, 'wall', time[1] + time[2] / 1000000, 'steady', 1000, 'boot', '', 'mono', 0)
   return {'here', fresh, 1, {}, form}
 end
-local now = sizes()
-if now ~= m[3] then return {'damaged', m[3], now} end
+if sizes ~= m[3] then return {'damaged', m[3], sizes} end
 local lives = m[5]
 if m[4] ~= run then
   local first = string.format('%.0f', math.max(m[2] + gap, time[1] * 1000000 + time[2]))

@@ -14,7 +14,7 @@ from settled.core.lanes import lane_id
 from settled.core.model import KeyKind
 from settled.core.notes import PAUSED
 from settled.core.progress import Close, End, Renew
-from settled.journals.redis.cells import key_row, name, note_row, prefix
+from settled.journals.redis.cells import NEW, key_row, name, note_row, prefix
 from settled.journals.redis.sight import Sight
 
 if TYPE_CHECKING:
@@ -22,20 +22,21 @@ if TYPE_CHECKING:
 
     from settled.core.ask import Ask
     from settled.journals.redis.cells import Stored
+    from settled.journals.redis.sight import Read
 
 
 class Hints(Struct, eq=False):
     """Names of what will be looked at."""
 
-    ids: dict[str, None] = field(default_factory=dict)
-    fields: dict[bytes, None] = field(default_factory=dict)
-    prefixes: dict[bytes, None] = field(default_factory=dict)
+    ids: dict[str, Any] = field(default_factory=dict)
+    fields: dict[bytes, Any] = field(default_factory=dict)
+    prefixes: dict[bytes, Any] = field(default_factory=dict)
 
-    def add_all_of(self, sight: Sight) -> None:
-        """Name all that is in a sight."""
-        self.ids.update(dict.fromkeys(sight.calls))
-        self.fields.update(dict.fromkeys(sight.rows))
-        self.prefixes.update(dict.fromkeys(sight.ranges))
+    def put_first(self, read: Sight | Read) -> None:
+        """Name all that is in a sight before what is named already."""
+        self.ids = {**read.calls, **self.ids}
+        self.fields = {**read.rows, **self.fields}
+        self.prefixes = {**read.ranges, **self.prefixes}
 
 
 def bare(transition: Any) -> Any:
@@ -46,8 +47,8 @@ def bare(transition: Any) -> Any:
 def hints_of(transitions: Iterable[Any]) -> Hints:
     """Return what these transitions name."""
     hints = Hints()
-    for each in transitions:
-        _note(bare(each), hints)
+    for transition in transitions:
+        _note(transition, hints)
     return hints
 
 
@@ -114,28 +115,31 @@ def guess(transitions: Sequence[Any], hints: Hints, own: Mapping[str, Stored], d
 
     ``hints``: what they name. ``doubted``: tools whose last guess was wrong.
     """
-    sight = Sight()
+    known: dict[str, bytes | Stored] = {}
     news = False
-    for each in transitions:
-        transition = bare(each)
-        if isinstance(transition, Claim):
+    for transition in transitions:
+        kind = type(transition)
+        if kind is Claim:
             ask = transition.ask
             if ask.entry is not None or ask.told or transition.pinned or ask.tool in doubted:
                 return None
             news = True
-        elif isinstance(transition, End | Close | Renew):
-            ids = (
-                [claim[0] for claim in transition.claims]
-                if isinstance(transition, Renew)
-                else [transition.operation_id]
-            )
-            if not all(operation_id in own for operation_id in ids):
-                return None
-            sight.calls.update((operation_id, own[operation_id]) for operation_id in ids)
         else:
-            return None
-    if news:
-        sight.calls = {**dict.fromkeys(hints.ids), **sight.calls}
-        sight.rows = dict.fromkeys(hints.fields)
-        sight.ranges = dict.fromkeys(hints.prefixes, ())
-    return sight
+            ids = _own_calls(kind, transition)
+            if ids is None:
+                return None
+            for operation_id in ids:
+                if operation_id not in own:
+                    return None
+                known[operation_id] = own[operation_id]
+    if not news:
+        return Sight(known)
+    nothing = dict.fromkeys(hints.fields, NEW)
+    return Sight({**dict.fromkeys(hints.ids, NEW), **known}, nothing, dict.fromkeys(hints.prefixes, ()))
+
+
+def _own_calls(kind: type[Any], transition: Any) -> Sequence[str] | None:
+    """Return the calls that a transition of their owner is about; ``None``: it is not such a one."""
+    if kind is End or kind is Close:
+        return (transition.operation_id,)
+    return [claim[0] for claim in transition.claims] if kind is Renew else None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.values import replace
 from settled.errors import JournalError
+from settled.journals.audit import in_pieces
 from settled.journals.clock import ServerClock
 from settled.journals.commit import GroupCommit
 from settled.journals.forks import tell_of_forks
@@ -141,8 +142,8 @@ class RedisJournal(GroupJournal):
         try:
             with self._line(patient=False) as line:
                 before = clock.mono()
-                answer = self._checked(line.run("work", *self._transactions.request(_NOTHING)))
-                return self._transactions.hear(answer[2], before)
+                answer = line.run(*self._transactions.request(_NOTHING)).split(b"\n", 2)
+                return self._transactions.hear(pieces(self._transactions.checked(answer)[2])[0], before)
         except JournalError:
             if clock.last is None:
                 raise
@@ -154,15 +155,6 @@ class RedisJournal(GroupJournal):
         with self._connections.reader(patient=patient) as line:
             yield line
 
-    def _checked(self, answer: Any) -> Sequence[Any]:
-        found: Sequence[Any] = pieces(answer) if isinstance(answer, bytes) else answer
-        identity = self._connections.identity
-        error = identity.error_for(found)
-        if error is not None:
-            raise error
-        identity.saw(int(found[1]))
-        return found
-
     def _look(self, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Ask the server several things at one moment. Raises ``JournalError``."""
         if not asked:
@@ -173,7 +165,8 @@ class RedisJournal(GroupJournal):
     def _look_on(self, line: Line, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
         identity = self._connections.identity
         about = [identity.journal_id, identity.seen, [len(each) for each in asked]]
-        return list(self._checked(line.run("look", about, [word for each in asked for word in each]))[2])
+        answer = line.run("look", about, [word for each in asked for word in each])
+        return list(self._transactions.checked(answer if isinstance(answer, list) else answer.split(b"\n", 2))[2])
 
     def get(self, operation_id: str) -> Call | None:
         """Return one call."""
@@ -191,9 +184,9 @@ class RedisJournal(GroupJournal):
         """Return the log of one call, oldest first."""
         return lists.log(self._look, operation_id)
 
-    def runs(self, limit: int = 100) -> Sequence[RunRecord]:
-        """List runs, newest first."""
-        return lists.runs(self._look, limit)
+    def runs(self, limit: int = 100, *, named: str | None = None) -> Sequence[RunRecord]:
+        """List runs, newest first; ``named``: those with this id, of whatever tenant."""
+        return lists.runs(self._look, limit) if named is None else lists.runs_named(self._look, named, limit)
 
     def run(self, tenant: str, run_id: str) -> RunRecord | None:
         """Return the record of a run."""
@@ -248,7 +241,7 @@ class RedisJournal(GroupJournal):
         self._mind_log()
         if not audit.unsealed(self._look):
             return False
-        sealed: bool = self.perform(Errand(lambda books, now: audit.seal(books, self._look, now)))
+        sealed = in_pieces(lambda: self.perform(Errand(lambda books, now: audit.seal(books, self._look, now))))
         if sealed:
             self._connections.identity.leave_mark()
         return sealed

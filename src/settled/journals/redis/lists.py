@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.states import State
 from settled.journals.audit import matches
-from settled.journals.redis.books import ALERTS
 from settled.journals.redis.cells import (
+    ALERTS,
     PLACE,
     PREFIX,
     VERSION,
@@ -25,6 +25,7 @@ from settled.journals.redis.cells import (
     unpack,
 )
 from settled.journals.rows import from_json, plain, to_json
+from settled.journals.unread import readable
 from settled.ports import Alert
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from settled.core.call import Call, LogRow
     from settled.core.model import Moment
     from settled.journals.redis.books import RedisBooks
+    from settled.journals.redis.cells import Stored
     from settled.ports import CallQuery
 
     Look = Callable[[Sequence[tuple[Any, ...]]], list[Any]]
@@ -49,8 +51,9 @@ _BREAKERS: Final = b"breakers"
 
 def get(look: Look, operation_id: str) -> Call | None:
     """Return one call."""
-    (value,) = look([(b"HGET", CALLS, raw(operation_id))])
-    return None if value is None else stored(value).call
+    name = raw(operation_id)
+    (value,) = look([(b"HGET", CALLS, name)])
+    return None if value is None else stored(name, value).call
 
 
 def log(look: Look, operation_id: str) -> list[LogRow]:
@@ -82,7 +85,7 @@ def find(look: Look, query: CallQuery, now: Moment) -> list[Call]:
         return _due(look, query, now, before)
     found: list[Call] = []
     for operation_ids in _pages(look, _starts(query, states), before):
-        found += [call for call in _calls(look, operation_ids) if matches(call, query, now)]
+        found += [each.call for each in _stored(look, operation_ids, query) if matches(each.call, query, now)]
         if len(found) >= query.limit:
             break
     return found[: query.limit]
@@ -110,7 +113,7 @@ def _place_of(look: Look, operation_id: str | None) -> bytes | None:
 
 
 def _pages(look: Look, starts: list[bytes], before: bytes) -> Iterator[list[bytes]]:
-    """Yield operation ids by pages, the newest first over all prefixes, made before the place ``before``."""
+    """Yield what members lead to by pages, the newest first over all prefixes, made before the place ``before``."""
     while True:
         asked = [
             (b"ZREVRANGEBYLEX", INDEX, b"(" + start + before, b"[" + start, b"LIMIT", b"0", b"%d" % _PAGE)
@@ -124,9 +127,11 @@ def _pages(look: Look, starts: list[bytes], before: bytes) -> Iterator[list[byte
         before = page[-1][:PLACE]
 
 
-def _calls(look: Look, operation_ids: Sequence[bytes]) -> list[Call]:
-    """Return those of these calls that are there."""
-    return [stored(value).call for value in look([(b"HGET", CALLS, each) for each in operation_ids]) if value]
+def _stored(look: Look, operation_ids: Sequence[bytes], query: CallQuery) -> list[Stored]:
+    """Return those of these calls that are there - and that can be read, where that is asked for."""
+    values = look([(b"HGET", CALLS, each) for each in operation_ids])
+    there = [(name, value) for name, value in zip(operation_ids, values, strict=True) if value]
+    return readable(lambda pair: stored(*pair), there) if query.readable else [stored(*pair) for pair in there]
 
 
 def _due(look: Look, query: CallQuery, now: Moment, before: bytes) -> list[Call]:
@@ -136,8 +141,8 @@ def _due(look: Look, query: CallQuery, now: Moment, before: bytes) -> list[Call]
     (members,) = look(
         [(b"ZRANGEBYLEX", INDEX, b"[" + start, until, b"LIMIT", b"0", b"%d" % max(_MOST_DUE, query.limit))]
     )
-    values = look([(b"HGET", CALLS, member[PREFIX + PLACE :]) for member in members])
-    found = sorted((stored(value) for value in values if value), key=lambda each: each.place, reverse=True)
+    calls = _stored(look, [member[PREFIX + PLACE :] for member in members], query)
+    found = sorted(calls, key=lambda each: each.place, reverse=True)
     return [each.call for each in found if each.place < before and matches(each.call, query, now)][: query.limit]
 
 
@@ -165,10 +170,21 @@ def undoing(look: Look, limit: int) -> list[RunRecord]:
     return _runs(look, (b"ZRANGEBYLEX", INDEX, b"[" + start, b"(" + start + b"\xff", *most))
 
 
+def runs_named(look: Look, run_id: str, limit: int) -> list[RunRecord]:
+    """List the runs with this id, of whatever tenant, newest first: no index leads to them, so all names are read."""
+    end = name("", run_id)  # a run's name is made of its tenant and of this
+    pages = _pages(look, [prefix("runs")], b"~")
+    found = _records(look, [row for page in pages for row in page if row.endswith(end)])
+    return [run for run in found if run.run_id == run_id][:limit]
+
+
 def _runs(look: Look, listing: tuple[Any, ...]) -> list[RunRecord]:
     (members,) = look([listing])
-    values = look([(b"HGET", ROWS, member[PREFIX + PLACE :]) for member in members])
-    return [run_of(value[VERSION:]) for value in values if value]
+    return _records(look, [member[PREFIX + PLACE :] for member in members])
+
+
+def _records(look: Look, names: Sequence[bytes]) -> list[RunRecord]:
+    return [run_of(value[VERSION:]) for value in look([(b"HGET", ROWS, each) for each in names]) if value]
 
 
 def run(look: Look, tenant: str, run_id: str) -> RunRecord | None:

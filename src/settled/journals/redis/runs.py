@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from settled.core.books import RunState
 from settled.core.saga import first_intents
 from settled.journals.redis.cells import NEW, PLACE, name, packed, prefix, raw, run_data, run_of, text_of, unpack
+from settled.journals.redis.held import Held
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,40 +20,8 @@ _FIRST: Final = b"0" * PLACE
 UNDOING: Final = (RunState.ROLLING_BACK, RunState.PARTLY_COMPENSATED)
 
 
-class RedisRuns(ABC):
+class RedisRuns(Held):
     """What a transition sees of runs, and changes of them."""
-
-    @abstractmethod
-    def row(self, field: bytes) -> bytes | None:
-        """Return a row."""
-
-    @abstractmethod
-    def set_row(self, field: bytes, value: bytes | None) -> None:
-        """Keep a row."""
-
-    @abstractmethod
-    def see_rows(self, fields: Sequence[bytes]) -> None:
-        """Fetch rows that will be looked at, all in one trip."""
-
-    @abstractmethod
-    def see_ranges(self, starts: Sequence[bytes]) -> None:
-        """Fetch members that will be looked at, all in one trip."""
-
-    @abstractmethod
-    def members(self, start: bytes, *, sure: bool = True) -> list[tuple[bytes, str]]:
-        """Return place and name of the members with a prefix, in the order of their places."""
-
-    @abstractmethod
-    def enter(self, start: bytes, name: bytes, place: bytes = NEW) -> None:
-        """Let a name be found by a prefix; without a place, behind all that are there."""
-
-    @abstractmethod
-    def leave(self, start: bytes, name: bytes, place: bytes) -> None:
-        """Let it be found there no more."""
-
-    @abstractmethod
-    def calls(self, start: bytes) -> list[Call]:
-        """Return the calls with a prefix, in the order of their creation."""
 
     def run(self, tenant: str, run_id: str) -> RunRecord | None:
         """Return the record of a run."""

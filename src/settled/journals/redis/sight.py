@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from settled.journals.redis.cells import GONE
 
-    from settled.journals.redis.cells import Row, Stored
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from settled.journals.redis.cells import Stored
 
 
 class Sight(Struct, eq=False):
-    """Calls, rows and ranges of the index as they stand; what is not there is there as nothing."""
+    """Calls, rows and ranges of the index as they stand, as the script shows them; what is not there is empty."""
 
-    calls: dict[str, Stored | None] = field(default_factory=dict)
-    rows: dict[bytes, Row | None] = field(default_factory=dict)
+    calls: dict[str, bytes | Stored] = field(default_factory=dict)
+    """Read only when a rule looks at it: a record that cannot be read stands in the way of that rule alone."""
+    rows: dict[bytes, bytes] = field(default_factory=dict)
     ranges: dict[bytes, Sequence[bytes]] = field(default_factory=dict)
 
     def add(self, more: Sight) -> bool:
@@ -30,15 +33,25 @@ class Sight(Struct, eq=False):
         return same
 
 
+class Read(Struct, eq=False):
+    """What of a sight was looked at."""
+
+    calls: dict[str, Stored | None] = field(default_factory=dict)
+    rows: dict[bytes, bytes] = field(default_factory=dict)
+    ranges: dict[bytes, Sequence[bytes]] = field(default_factory=dict)
+
+
 class Pages(Struct, eq=False):
     """What is written: nothing of it is seen by others before the commit."""
 
     calls: dict[str, Stored | None] = field(default_factory=dict)
     rows: dict[bytes, bytes | None] = field(default_factory=dict)
-    index: dict[tuple[bytes, bytes], bytes | None] = field(default_factory=dict)
-    """Prefix and name -> what it sorts by; empty: the place of its call, made by this commit; ``None``: it leaves."""
-    left: dict[tuple[bytes, bytes, bytes], None] = field(default_factory=dict)
-    log: list[tuple[bytes, bytes]] = field(default_factory=list)
+    index: dict[bytes, dict[bytes, bytes]] = field(default_factory=dict)
+    """Name -> prefix -> what it sorts by; ``NEW``: the place of its call, made by this commit; ``GONE``: it leaves."""
+    left: dict[bytes, None] = field(default_factory=dict)
+    """Members that leave."""
+    log: list[bytes] = field(default_factory=list)
+    """Of each row the name of its call, and its data."""
     alerts: list[bytes] = field(default_factory=list)
     trim: int = 0
     """The number of the last row of the log that goes."""
@@ -48,17 +61,30 @@ class Pages(Struct, eq=False):
         """Whether anything is written."""
         return bool(self.calls or self.rows or self.index or self.log or self.alerts)
 
-    def leave(self, start: bytes, place: bytes, name: bytes) -> None:
-        """Let a member go; one that only this transaction has made was never there."""
-        if place:
-            self.left[start, place, name] = None
-        self.index[start, name] = None
+    def places(self, name: bytes) -> dict[bytes, bytes]:
+        """Return what a name is found by from now on, to be added to."""
+        found = self.index.get(name)
+        if found is None:
+            found = self.index[name] = {}
+        return found
+
+    def leave(self, name: bytes, found_by: Mapping[bytes, bytes], place: bytes) -> None:
+        """Let a name go from these prefixes, where it sorts by what is said or else by ``place``.
+
+        What only this transaction has made has no place yet, and was never there.
+        """
+        places = self.places(name)
+        for start, own in found_by.items():
+            if own or place:
+                self.left[start + (own or place) + name] = None
+            places[start] = GONE
 
     def take_in(self, more: Pages) -> None:
         """Write what ``more`` holds behind what is here."""
         self.calls.update(more.calls)
         self.rows.update(more.rows)
-        self.index.update(more.index)
+        for name, places in more.index.items():
+            self.places(name).update(places)
         self.left.update(more.left)
         self.log += more.log
         self.alerts += more.alerts

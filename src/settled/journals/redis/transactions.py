@@ -20,9 +20,9 @@ from settled.core.states import State
 from settled.errors import JournalError
 from settled.journals.clock import FRESH
 from settled.journals.redis.attempt import Attempt
-from settled.journals.redis.books import conditions, writes
-from settled.journals.redis.cells import Stored, pieces, raw
-from settled.journals.redis.foresight import Hints, bare, guess
+from settled.journals.redis.cells import Stored
+from settled.journals.redis.foresight import Hints, guess
+from settled.journals.redis.request import named, standing, written
 from settled.journals.redis.trouble import Conflict, Fault, away, explained
 
 if TYPE_CHECKING:
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from settled.journals.redis.connections import Connections
     from settled.journals.redis.sight import Sight
 
-    Request = tuple[list[Any], list[bytes]]
-    """Names, numbers and counts, and the bytes that are counted."""
+    Request = tuple[str, Sequence[Any], list[bytes]]
+    """A script; names, numbers and counts; and the words that are counted."""
 
+_WELL: Final = (b"shown", b"written", b"done", b"seen")
+"""What a script says first if the journal is whole."""
 _MOST_OWN: Final = 10_000
 """Own calls at work that are remembered as they stand."""
 
@@ -65,70 +67,72 @@ class Transactions:
 
     def begin_anew(self) -> None:
         """Be another client: at first, and in a forked child."""
-        self._client, self._number = token_hex(8), 0
+        self._client, self._number = f"client {token_hex(8)}", 0
         self._own.clear()
 
     def run(self, batch: Sequence[Member]) -> None:
         """Perform a batch; every member gets its reply or its error. Raises only what interrupts the thread."""
-        groups = [list(batch)]
-        while groups:
-            group = groups.pop(0)
-            try:
+        groups: list[Sequence[Member]] = [batch]
+        try:
+            while groups:
+                group = groups.pop(0)
                 trouble = self._patiently(group)
-            except BaseException:
-                self._connections.drop_line()
-                raise
-            if trouble is None:
-                continue
-            if len(group) > 1 and not isinstance(trouble, JournalError) and not away(trouble):
-                groups[:0] = [[member] for member in group]  # whose it is shows when each goes alone
-                continue
-            lost = away(trouble)
-            doing = "it is not known to be recorded; perform again" if lost else "nothing was recorded"
-            for member in group:
-                member.fail(explained(trouble, self._connections.address.shown, doing=doing))
+                if trouble is None:
+                    continue
+                if len(group) > 1 and not isinstance(trouble, JournalError) and not away(trouble):
+                    groups[:0] = [[member] for member in group]  # whose it is shows when each goes alone
+                else:
+                    self._fail(group, trouble)
+        except BaseException:
+            self._connections.drop_line()
+            raise
 
-    def _patiently(self, group: list[Member]) -> Exception | None:
-        """Make the transaction until it is done; return what stands against it."""
+    def _fail(self, group: Sequence[Member], trouble: Exception) -> None:
+        doing = "it is not known to be recorded; perform again" if away(trouble) else "nothing was recorded"
+        for member in group:
+            member.fail(explained(trouble, self._connections.address.shown, doing=doing))
+
+    def _patiently(self, group: Sequence[Member]) -> Exception | None:
+        """Make the transaction until it is done; return what stands against it, after which nothing of it stands."""
         deadline = time.monotonic() + self._connections.patience
         while True:
-            trouble = self._once(group, deadline)
-            if trouble is None or not (isinstance(trouble, Conflict) or away(trouble)):
-                return trouble
-            if time.monotonic() >= deadline or (isinstance(trouble, Conflict) and len(group) > 1):
+            try:
+                Attempt(self, group).make(deadline)
+            except Conflict as conflict:
+                trouble: Exception = conflict
+                again = len(group) == 1
+            except (Fault, OSError, JournalError) as fault:
+                self._connections.drop_line()
+                trouble, again = fault, away(fault)
+            else:
+                return None
+            if not again or time.monotonic() >= deadline:
                 return trouble
             time.sleep(uniform(0, 0.05))  # noqa: S311 - spreads those that wait; no secret
 
-    def _once(self, group: list[Member], deadline: float) -> Exception | None:
-        """Make the transaction once; return what went wrong, after which nothing of it stands - or all of it does."""
-        try:
-            Attempt(self, group).make(deadline)
-        except Conflict as conflict:
-            return conflict
-        except (Fault, OSError) as fault:
-            self._connections.drop_line()
-            return fault
-        except JournalError as fault:
-            self._connections.drop_line()
-            return fault
-        return None
-
     # --- asking ---
 
-    def ask(self, request: Request) -> tuple[Sequence[Any], float]:
-        """Ask once; return the answer, and when it was asked for. Raises ``RedisError``, ``JournalError``."""
-        before = self.clock.mono()
-        answer = self._connections.line().run("work", *request)
-        if isinstance(answer, bytes):
-            answer = pieces(answer) if answer.startswith(b"shown ") else answer.split(b"\n", 2)
-        else:  # trouble comes as a list
-            error = self._connections.identity.error_for(answer)
-            if error is not None:
-                raise error
-        self._connections.identity.saw(int(answer[1]))
-        return answer, before
+    def ask(self, request: Request) -> tuple[Sequence[bytes], float]:
+        """Ask once; return a word, how far the journal has come and what else is said, and when it was asked.
 
-    def ask_surely(self, request: Request, deadline: float) -> tuple[Sequence[Any], float]:
+        Raises:
+            RedisError: The server did not answer.
+            JournalError: It is not the journal that it was.
+        """
+        before = self.clock.mono()
+        answer = self._connections.line().run(*request).split(b"\n", 2)
+        return self.checked(answer), before
+
+    def checked(self, answer: Sequence[bytes]) -> Sequence[bytes]:
+        """Take note of how far the journal has come. Raises ``JournalError`` if it is not the one that it was."""
+        identity = self._connections.identity
+        error = identity.error_for(answer) if answer[0] not in _WELL else None
+        if error is not None:
+            raise error
+        identity.saw(int(answer[1]))
+        return answer
+
+    def ask_surely(self, request: Request, deadline: float) -> tuple[Sequence[bytes], float]:
         """Ask; where the answer is lost, ask the same again: what was done is recognised by its number."""
         while True:
             try:
@@ -145,9 +149,9 @@ class Transactions:
         """Return the journal's time by an answer that was asked for at ``before``."""
         if self._given is not None:
             return self._given()
-        second, micro, wall, steady, boot, mono = head.split(b"\n")
-        row = (int(second) + int(micro) / 1e6, float(wall), float(steady), boot.decode(), float(mono))
-        reading = self.clock.read(row, before, self.clock.mono())
+        *numbers, boot = head.split(b"\n")
+        now, wall, steady, mono = map(float, numbers)
+        reading = self.clock.read((now, wall, steady, boot.decode(), mono), before, self.clock.mono())
         self._heard, self.clock_record = (reading.moment, before), reading.record
         return reading.moment
 
@@ -168,26 +172,29 @@ class Transactions:
 
     # --- what the attempts share ---
 
-    def foretold(self, group: list[Member], hints: Hints) -> Sight | None:
-        """Return what a batch will find, if that can be guessed."""
-        return guess([member.transition for member in group], hints, self._own, self._doubted)
+    def foretold(self, transitions: Sequence[Any], hints: Hints) -> Sight | None:
+        """Return what these transitions will find, if that can be guessed."""
+        return guess(transitions, hints, self._own, self._doubted)
 
     def request(self, hints: Hints) -> Request:
         """Return the request to look at what the hints name."""
         identity = self._connections.identity
-        about = [identity.journal_id, identity.seen, len(hints.ids), len(hints.fields), len(hints.prefixes)]
-        return about, [*map(raw, hints.ids), *hints.fields, *hints.prefixes]
+        looked, names = named(hints)
+        return "see", [identity.journal_id, identity.seen, *looked], names
 
     def commit(self, hints: Hints, books: RedisBooks, now: Moment | None) -> Request:
-        """Return the request to commit, which bears the next number of this client; ``now``: the time if guessed."""
+        """Return the request to commit, which bears the next number of this client; ``now``: the time if guessed.
+
+        Of the names the first are those that were looked at.
+        """
         self._number += 1
-        about, words = self.request(hints)
-        standing, conditional = conditions(books.read)
-        written, changes = writes(books.pages)
-        guessed = now.mono if now is not None and self._given is None else False
-        trim = books.pages.trim or False
-        about += [self._number, self._client, guessed, self.clock_record or False, trim, standing + written]
-        return about, words + conditional + changes
+        looked, names = named(hints)
+        must_stand, versions = standing(books.read)
+        counts, changes = written(books.pages)
+        identity, guessed = self._connections.identity, now is not None and self._given is None and now.mono
+        about = [identity.journal_id, identity.seen, *looked, self._number, self._client]
+        about += guessed, self.clock_record or False, books.pages.trim or False, must_stand + counts
+        return "commit", about, names + versions + changes
 
     def wrote(self, books: RedisBooks, number: bytes | None) -> None:
         """Remember own calls at work as they stand now; without the number of their commit, forget them."""
@@ -198,20 +205,20 @@ class Transactions:
             if to is None or to.call.state is not State.PROCESSING:
                 self._own.pop(operation_id, None)
                 continue
-            self._own[operation_id] = Stored(to.call, number, to.place or number + b"%04d" % i)
+            self._own[operation_id] = Stored(to.call, number, to.place or number + b"%04d" % i, to.found_by)
             self._own.move_to_end(operation_id)
         while len(self._own) > _MOST_OWN:
             self._own.popitem(last=False)
 
-    def learn(self, group: list[Member]) -> None:
+    def learn(self, group: Sequence[Member]) -> None:
         """A tool that has just made a new call may make another."""
         for member in group:
             if isinstance(member.reply, Begun):
                 self._doubted.discard(member.reply.call.tool)
 
-    def doubt(self, group: list[Member]) -> None:
+    def doubt(self, transitions: Sequence[Any]) -> None:
         """A tool's call was there already, against the guess: look first, the next time."""
-        asks = (getattr(bare(member.transition), "ask", None) for member in group)
+        asks = (getattr(transition, "ask", None) for transition in transitions)
         self._doubted.update(ask.tool for ask in asks if ask is not None)
 
     def forget_own(self, calls: Iterable[str]) -> None:

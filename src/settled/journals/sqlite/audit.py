@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from settled.journals.audit import seal_over
+from settled.journals.audit import MOST_IN_SEAL, seal_over
 from settled.journals.books import SELECT_HEAD, read_head
 from settled.journals.sqlite.books import Reader
 from settled.journals.verify import verify as verify_all
@@ -17,20 +17,22 @@ if TYPE_CHECKING:
     from settled.ports import Report
 
 
-def seal(books: SqliteBooks, now: Moment) -> bool:
-    """Chain the heads that are new since the last seal; return whether there were any."""
+_NEXT = "SELECT max(id), count(*) FROM (SELECT id FROM log WHERE id > ? ORDER BY id LIMIT ?)"
+
+
+def seal(books: SqliteBooks, now: Moment) -> int:
+    """Chain the heads that are new since the last seal, ``MOST_IN_SEAL`` at the most; return how many there were."""
     upto, previous = books.look("SELECT upto, text FROM seals ORDER BY upto DESC LIMIT 1").fetchone() or (0, "")
-    newest = books.look("SELECT max(id) FROM log").fetchone()[0] or 0
-    if newest <= upto:
-        return False
-    rows = books.look(f"{SELECT_HEAD} WHERE id > ? ORDER BY id", upto)
-    books.write(
-        "INSERT INTO seals (upto, at, text) VALUES (?, ?, ?)",
-        newest,
-        now.wall,
-        seal_over(previous, map(read_head, rows)),
-    )
-    return True
+    newest, count = books.look(_NEXT, upto, MOST_IN_SEAL).fetchone()
+    if count:
+        rows = books.look(f"{SELECT_HEAD} WHERE id > ? AND id <= ? ORDER BY id", upto, newest)
+        books.write(
+            "INSERT INTO seals (upto, at, text) VALUES (?, ?, ?)",
+            newest,
+            now.wall,
+            seal_over(previous, map(read_head, rows)),
+        )
+    return int(count)
 
 
 def verify(connection: sqlite3.Connection, kept: str | None) -> Report:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.notes import PAUSED
 from settled.core.states import MAY_HAVE_EFFECT
+from settled.errors import JournalError
 from settled.journals.books import SELECT_CALL, UNSETTLED, TableBooks
 from settled.journals.sqlite.known import LONGEST_SCOPE, MOST_OUTSIDE, Known
 
@@ -107,7 +108,11 @@ class SqliteBooks(TableBooks):
     def _open_outside(self, tenant: str, tool: str, identity: str) -> Sequence[Call]:
         known = self.known
         if (tenant, tool) not in known.outside:
-            known.learn_outside(tenant, tool, self.calls(f"{UNSETTLED} LIMIT ?", tool, "", tenant, MOST_OUTSIDE + 1))
+            try:
+                open_ones = self.calls(f"{UNSETTLED} LIMIT ?", tool, "", tenant, MOST_OUTSIDE + 1)
+            except JournalError:  # one that cannot be read is in the way of those alike only
+                return super().unsettled(tenant, "", tool, identity)
+            known.learn_outside(tenant, tool, open_ones)
         calls = known.outside[tenant, tool]
         return super().unsettled(tenant, "", tool, identity) if calls is None else calls.alike(identity)
 

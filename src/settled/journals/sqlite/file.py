@@ -1,4 +1,4 @@
-"""The journal's file: its connections, and the check that it is still the one that was opened.
+"""The journal's file: how it is opened, and its connections.
 
 One connection writes; a few read. Nothing here opens the file by other means than SQLite's: closing such a handle
 would drop the locks that SQLite holds on it for this process.
@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from settled.errors import JournalError
 from settled.journals.mark import Mark, check_identity, lost, read_mark, write_mark
 from settled.journals.sqlite import schema
+from settled.journals.sqlite.lending import Lending
+from settled.journals.sqlite.same_file import SameFile
 from settled.journals.sqlite.trouble import explained
 from settled.journals.sqlite.waiting import use_wal
 
@@ -32,18 +34,6 @@ _CHECKPOINT_PAGES: Final = 4000
 COMMIT: Final = "COMMIT /* the journal's */"
 ROLLBACK: Final = "ROLLBACK /* the journal's */"
 """In words that nobody else will use: a prepared statement is kept under its text, and not authorized again."""
-_NOT_FOR_TOOLS: Final = (
-    *(sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH),
-    *(sqlite3.SQLITE_CREATE_TEMP_TABLE, sqlite3.SQLITE_CREATE_TEMP_VIEW, sqlite3.SQLITE_CREATE_TEMP_TRIGGER),
-)
-"""What would end the transaction, or stand in front of the journal's own tables."""
-_LASTING: Final = frozenset(
-    {
-        *("locking_mode", "journal_mode", "synchronous", "query_only", "writable_schema", "wal_autocheckpoint"),
-        *("ignore_check_constraints", "secure_delete", "recursive_triggers", "reverse_unordered_selects"),
-    }
-)
-"""Settings of a connection that would outlast the tool."""
 
 _CACHE: Final = 32_768
 """Kilobytes of pages that a connection keeps in memory: the inner pages of every index, of millions of calls too."""
@@ -64,9 +54,7 @@ class JournalFile:
         self.journal_id = ""
         self.commits = 0
         """The highest commit number that this process has seen."""
-        self._inode: tuple[int, int] | None = None
-        self._wal: int | None = None
-        self._size = 0
+        self._same = SameFile(self.path)
         self._begin(closed=False)
 
     def forget_connections(self, *, closed: bool) -> None:
@@ -83,8 +71,7 @@ class JournalFile:
         self._reading = 0
         self._resting = threading.Condition()
         self._held = False
-        self._watched: sqlite3.Connection | None = None
-        self._lent = False
+        self.lending = Lending()
         self._closed = closed
 
     # --- opening ---
@@ -119,7 +106,9 @@ class JournalFile:
         if not Path(self.path).parent.is_dir():
             raise JournalError(f"the journal {self.path} cannot be created: its folder does not exist; make it first")
         try:
-            size = Path(self.path).stat().st_size
+            status = Path(self.path).stat()
+            size = status.st_size
+            self._check_names(status)
         except FileNotFoundError:
             size = -1
         except OSError as fault:
@@ -133,6 +122,13 @@ class JournalFile:
             f"the journal {self.path} {what}, and it must exist (must_exist= or journal_id= was given): "
             "correct the path, or leave these out to create a journal"
         )
+
+    def _check_names(self, status: os.stat_result) -> None:
+        """By another name nobody finds the write-ahead log, which lies beside the path: calls would be made twice."""
+        if status.st_nlink > 1:
+            raise JournalError(f"the journal {self.path} has other names (hard links): let it have this one alone")
+        if status.st_dev != Path(self.path).parent.stat().st_dev:
+            raise JournalError(f"the journal {self.path} is mounted by itself: mount its folder, not the file alone")
 
     def _climb(self, connection: sqlite3.Connection, mark: Mark | None, *, required: bool, any_step: bool) -> int:
         """Bring the schema up to date; return the version that it had."""
@@ -165,7 +161,7 @@ class JournalFile:
             check_identity(self.path, found, mark, journal_id)
             self.journal_id, self.commits = found.journal_id, found.commits
             self._writer, self._open = connection, 1
-            self._remember_file()
+            self._same.remember()
             self.leave_mark(must=mark is None)
         except BaseException:
             self._writer, self._open = None, 0
@@ -209,71 +205,6 @@ class JournalFile:
         if sys.platform == "darwin":
             connection.execute("PRAGMA fullfsync = ON")  # a plain fsync there leaves data in the drive's cache
 
-    @contextmanager
-    def lent(self, connection: sqlite3.Connection) -> Iterator[None]:
-        """Within this, a tool has the writing connection."""
-        if self._watched is not connection:
-            connection.set_authorizer(self._may)
-            self._watched = connection
-        self._lent = True
-        try:
-            yield
-        finally:
-            self._lent = False
-
-    def _may(self, action: int, name: str | None, value: str | None, *_: object) -> int:
-        """Whether a statement may be prepared: a tool may write, but transaction and connection are the journal's."""
-        sets = action == sqlite3.SQLITE_PRAGMA and value is not None and str(name).lower() in _LASTING
-        denied = self._lent and (sets or action in _NOT_FOR_TOOLS)
-        return sqlite3.SQLITE_DENY if denied else sqlite3.SQLITE_OK
-
-    # --- is it still the file that was opened? ---
-
-    def _remember_file(self) -> None:
-        status = Path(self.path).stat()
-        self._inode = (status.st_dev, status.st_ino)
-        self._size = status.st_size
-        self._wal = _inode_of(f"{self.path}-wal")
-
-    def check(self, connection: sqlite3.Connection) -> None:
-        """Look whether the file is still the one that was opened.
-
-        Raises:
-            JournalError: It was deleted, replaced, emptied or cut off.
-        """
-        size = self._check_inode()
-        if size < self._size:
-            self._check_shrunk(size, connection)
-        self._size = size
-        self._check_log()
-
-    def _check_inode(self) -> int:
-        try:
-            status = os.stat(self.path)  # noqa: PTH116 - on the path of every call: half the cost of Path.stat
-        except OSError as fault:
-            raise self._changed(f"is gone ({fault.strerror})") from fault
-        if (status.st_dev, status.st_ino) != self._inode:
-            raise self._changed("was replaced by another file")
-        if status.st_size == 0:
-            raise self._changed("was emptied")
-        return status.st_size
-
-    def _check_log(self) -> None:
-        if self._wal is not None and _inode_of(f"{self.path}-wal") != self._wal:
-            raise self._changed("has lost its write-ahead log (the file ending in -wal)")
-
-    def _check_shrunk(self, size: int, connection: sqlite3.Connection) -> None:
-        """A vacuum by another process shrinks the file too; then it still has all its pages."""
-        pages = connection.execute("PRAGMA page_count").fetchone()[0]
-        if size < pages * connection.execute("PRAGMA page_size").fetchone()[0]:
-            raise self._changed(f"was cut off at {size} bytes")
-
-    def _changed(self, what: str) -> JournalError:
-        return JournalError(
-            f"the journal {self.path} {what} while it was in use; nothing was executed. Put the right file back; "
-            "to begin with what is there now, stop this process and run `settled journal accept`"
-        )
-
     # --- connections ---
 
     def writer(self) -> sqlite3.Connection:
@@ -285,7 +216,7 @@ class JournalFile:
         """
         if self._writer is None:
             self._writer = self._another()
-        self.check(self._writer)
+        self._same.check(self._writer)
         return self._writer
 
     @property
@@ -303,9 +234,8 @@ class JournalFile:
         """Open one more connection to the file that was opened first."""
         with self._resting:
             if not self._open:
-                self._wal = None  # SQLite deletes the write-ahead log with a file's last connection
-            self._check_inode()
-            self._check_log()
+                self._same.log_may_go()
+            self._same.check_unopened()
             connection = self._connect("rw")
             try:
                 check_identity(self.path, _identity(connection), Mark(self.journal_id, self.commits), None)
@@ -313,7 +243,7 @@ class JournalFile:
                 connection.close()
                 raise
             self._open += 1
-            self._wal = self._wal or _inode_of(f"{self.path}-wal")
+            self._same.log_is_there()
             return connection
 
     def _close(self, connection: sqlite3.Connection) -> None:
@@ -321,7 +251,7 @@ class JournalFile:
         with self._resting:
             self._open -= 1
             try:
-                self.check(connection)
+                self._same.check(connection)
             except (JournalError, sqlite3.Error) as fault:
                 if isinstance(fault, JournalError):
                     _abandoned.append(connection)
@@ -340,7 +270,7 @@ class JournalFile:
         resting = self._resting
         try:
             connection = connection or self._another()
-            self.check(connection)
+            self._same.check(connection)
             yield connection
         except sqlite3.Error as fault:
             raise explained(fault, self.path, doing="it cannot be read") from fault
@@ -391,10 +321,3 @@ class JournalFile:
 def _identity(connection: sqlite3.Connection) -> Mark:
     row: tuple[Any, ...] = connection.execute("SELECT journal_id, commits FROM meta").fetchone()
     return Mark(str(row[0]), int(row[1]))
-
-
-def _inode_of(path: str) -> int | None:
-    try:
-        return os.stat(path).st_ino  # noqa: PTH116 - as in JournalFile.check
-    except OSError:
-        return None

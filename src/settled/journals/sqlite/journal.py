@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from settled import host
 from settled.errors import JournalError
+from settled.journals.audit import in_pieces
 from settled.journals.commit import GroupCommit
 from settled.journals.forks import tell_of_forks
 from settled.journals.mark import remove_mark
@@ -106,7 +107,7 @@ class SqliteJournal(StoredJournal):
 
     def seal(self) -> bool:
         """Chain the log heads that are new since the last seal; return whether there were any."""
-        sealed: bool = self.perform(Errand(audit.seal))
+        sealed = in_pieces(lambda: self.perform(Errand(audit.seal)))
         if sealed:
             self._file.leave_mark()
         return sealed

@@ -109,7 +109,7 @@ class Transactions:
         self, connection: sqlite3.Connection, work: Joint, transaction: Callable[[sqlite3.Connection], Transaction]
     ) -> Any:
         connection.execute("SAVEPOINT settled_tool")
-        with self._file.lent(connection):
+        with self._file.lending.lent(connection):
             made = work.run(transaction(connection))
         connection.row_factory, connection.text_factory = None, str
         if not connection.in_transaction:

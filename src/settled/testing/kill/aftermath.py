@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from settled.api import sagas
+from settled.api import carrying_on
 from settled.api.queue import waiting
 from settled.core import codec
 from settled.core.states import State
@@ -49,10 +49,10 @@ def relive(plan: Plan, script: Script, open_stage: Callable[[Plan], Stage], play
 
 def in_time(stage: Stage) -> None:
     """Go on with what is left until nothing more comes of it."""
-    sagas.carry_on(stage.guard, wait=5.0)
+    carrying_on.carry_on(stage.guard, wait=5.0)
     end = time.monotonic() + 20.0
-    while sagas.unfinished(stage.guard) and time.monotonic() < end:
-        sagas.carry_on(stage.guard, wait=5.0)
+    while carrying_on.unfinished(stage.guard) and time.monotonic() < end:
+        carrying_on.carry_on(stage.guard, wait=5.0)
 
 
 def _at_once(plan: Plan, stage: Stage, before: list[Effect]) -> list[str]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import settled
-from settled.api import sagas
+from settled.api import carrying_on
 from settled.api.queue import waiting
 from settled.core.runs import scope_of_run
 from settled.core.states import State
@@ -156,7 +156,7 @@ def undoing(stage: Stage, actions: tuple[Action, ...]) -> Flow:
     del actions
     with suppress(settled.JournalError):
         if stage.plan.is_async:
-            asyncio.run(sagas.acarry_on(stage.guard, wait=2.0))
+            asyncio.run(carrying_on.acarry_on(stage.guard, wait=2.0))
         else:
-            sagas.carry_on(stage.guard, wait=2.0)
+            carrying_on.carry_on(stage.guard, wait=2.0)
     yield from ()
