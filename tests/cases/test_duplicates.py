@@ -205,6 +205,8 @@ def test_case_010_a_deadline_of_zero_is_over_not_missing(guard: settled.Guard) -
             assert act.call().reason == "deadline"
     with pytest.raises(settled.DeclarationError):
         act.options(within=-1)
+    with pytest.raises(settled.DeclarationError, match="seconds from 0 on"):
+        act.options(wait=float("nan"))
     with pytest.raises(settled.DeclarationError):
         settled.Guard("memory://", lease=0)
 

@@ -71,7 +71,7 @@ class Run:
             raise DeclarationError("a run needs an id that stays the same when it starts again: guard.run('trip-42')")
         if MARK in run_id:
             raise DeclarationError("a run's id has no control characters: U+001F stands between a run and a lane of it")
-        if within is not None and within < 0:
+        if within is not None and not within >= 0:  # so that NaN is refused too
             raise DeclarationError(f"within must be a number of seconds from 0 on, not {within!r}")
         if isinstance(answered, str):
             raise DeclarationError(f"answered must be a sequence of steps: answered=[{answered!r}]")
