@@ -120,6 +120,17 @@ async def test_a_turn_that_is_lost_after_a_handoff_doubles_nothing(say, guard, b
 # --- sessions ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("shown", [2, 3, 4, 6])
+async def test_turns_that_look_alike_are_turns_each_wherever_a_window_is_cut(guard, book, shown):
+    """Four items are one turn: of the one before the answers alone may be shown."""
+    items = []
+    for at in range(5):
+        one = agent(guard(), Free([[mail("ann", f"c{at}")], "done"]), [book.mailer()])
+        said = [*items[-shown:], {"role": "user", "content": "next"}]
+        items = (await Runner.run(one, said, run_config=GROUP)).to_input_list()
+        assert book.lines == ["ann"] * (at + 1)
+
+
 async def shortened(path, dropped):
     """The session without some of its items."""
     session = SQLiteSession("s1", str(path))

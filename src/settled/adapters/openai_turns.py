@@ -129,6 +129,7 @@ def _tell(history: History, items: Sequence[dict[str, Any]]) -> None:
         if call_id and kind.endswith("_call_output"):
             history.answered = history.answered.union([call_id])
             history.seen = history.seen.union([call_id])
+            history.calls = history.calls or ((call_id, "", {}),)  # what asked for it may have been cut off
         elif call_id:
             history.calls = ((call_id, "", {}),)
         history.closed = role == "assistant"  # a call that goes with such a message is kept after it, and answered
