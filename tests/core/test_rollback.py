@@ -14,9 +14,8 @@ from settled.core.model import Effect, Terms
 from settled.core.progress import Begin, End
 from settled.core.rollback import Compensate, Compensated, rollback, worth_another
 from settled.core.runs import EnterRun, Held, Undone
-from settled.core.saga import EndRollback, Heed, LookThrough, StartRollback, StepUndone
+from settled.core.saga import EndRollback, LookThrough, StartRollback, StepUndone
 from settled.core.states import State
-from settled.core.values import replace
 from settled.testing.records import LOST, OTHER, OWNER, REFUSED, begun, ended, entered, scoped
 from tests.core.rolling import BACK, World
 
@@ -235,50 +234,6 @@ def test_calls_inside_of_what_was_not_done_are_undone_by_themselves(world: World
     assert world.play().state is RunState.COMPENSATED
     assert list(world.undone()) == [whole.operation_id, inside.operation_id]
     assert world.of(covered).state is State.SUCCEEDED
-
-
-# --- what another try may bring ---
-
-
-@pytest.mark.parametrize(
-    ("outcome", "then", "worth"),
-    [
-        ("failed", None, False),
-        ("unknown", None, False),
-        ("stuck", None, True),
-        ("not_done", None, True),
-    ],
-)
-def test_whether_another_try_is_worth_it(world: World, outcome: str, then: None, worth: bool) -> None:
-    del then
-    step = world.step()
-    world.outcomes[step.operation_id] = [outcome]
-    run = world.play(wait=0.0)
-    undoing: Call | None = None
-    if outcome != "stuck":
-        fault = {"failed": replace(REFUSED, kind="permanent"), "unknown": LOST, "not_done": REFUSED}[outcome]
-        [made] = [call for call in world.journal.books.calls.values() if call.scope.startswith("undo:")]
-        world.journal.perform(End(made.operation_id, 1, 1, fault))
-        undoing = world.of(made)
-    seen = world.journal.perform(LookThrough("r", "acme"))
-    undoings = {step.operation_id: undoing}
-    assert worth_another(run, seen, undoings, {"refund"}, world.clock()) is worth
-    assert worth_another(run, seen, undoings, set(), world.clock()) is False
-
-
-def test_a_doubt_about_an_undo_that_is_settled_is_heeded(world: World) -> None:
-    first, second = world.step(), world.step()
-    for step in (first, second):
-        world.outcomes[step.operation_id] = ["unknown"]
-    world.play(wait=0.0)
-    by_step = {call.scope.removeprefix("undo:"): call for call in world.journal.books.calls.values()}
-    done, not_done = by_step[first.operation_id], by_step[second.operation_id]
-    ended(world.journal, done)
-    world.journal.perform(End(not_done.operation_id, 1, 1, REFUSED))
-    for undoing in (done, not_done):
-        world.journal.perform(Heed(undoing.operation_id))
-    assert (world.of(first).state, world.of(second).state) == (State.COMPENSATED, State.COMPENSATING)
-    assert world.of(second).reason == "undo_not_done"
 
 
 def test_a_step_is_undone_only_by_its_compensations_record(world: World) -> None:

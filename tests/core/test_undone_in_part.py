@@ -26,7 +26,7 @@ def world() -> World:
     return World()
 
 
-def test_what_was_heeded_is_on_record(world: World) -> None:
+def test_a_doubt_about_an_undo_that_is_settled_is_heeded(world: World) -> None:
     first, second = world.step(), world.step()
     for step in (first, second):
         world.outcomes[step.operation_id] = ["unknown"]
@@ -37,7 +37,9 @@ def test_what_was_heeded_is_on_record(world: World) -> None:
     world.journal.perform(End(not_done.operation_id, 1, 1, REFUSED))
     for undoing in (done, not_done):
         world.journal.perform(Heed(undoing.operation_id))
-    assert (world.of(first).reason, world.of(first).note, world.of(second).note) == ("", "", "")
+    assert (world.of(first).state, world.of(second).state) == (State.COMPENSATED, State.COMPENSATING)
+    assert (world.of(first).reason, world.of(second).reason) == ("", "undo_not_done")
+    assert (world.of(first).note, world.of(second).note) == ("", "")
     last = [world.journal.log(step.operation_id)[-1].detail for step in (first, second)]
     assert last == [f"by {done.operation_id}", "undo_not_done"]
 
@@ -104,6 +106,32 @@ def test_what_is_not_being_undone_is_not_said_to_be_undone(world: World) -> None
 
 
 # --- what another try may bring ---
+
+
+@pytest.mark.parametrize(
+    ("outcome", "then", "worth"),
+    [
+        ("failed", None, False),
+        ("unknown", None, False),
+        ("stuck", None, True),
+        ("not_done", None, True),
+    ],
+)
+def test_whether_another_try_is_worth_it(world: World, outcome: str, then: None, worth: bool) -> None:
+    del then
+    step = world.step()
+    world.outcomes[step.operation_id] = [outcome]
+    run = world.play(wait=0.0)
+    undoing: Call | None = None
+    if outcome != "stuck":
+        fault = {"failed": replace(REFUSED, kind="permanent"), "unknown": LOST, "not_done": REFUSED}[outcome]
+        [made] = [call for call in world.journal.books.calls.values() if call.scope.startswith("undo:")]
+        world.journal.perform(End(made.operation_id, 1, 1, fault))
+        undoing = world.of(made)
+    seen = world.journal.perform(LookThrough("r", "acme"))
+    undoings = {step.operation_id: undoing}
+    assert worth_another(run, seen, undoings, {"refund"}, world.clock()) is worth
+    assert worth_another(run, seen, undoings, set(), world.clock()) is False
 
 
 def is_worth(world: World, step: Any, undoing: Any = None, tools: Any = ("refund",)) -> bool:

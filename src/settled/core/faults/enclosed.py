@@ -110,7 +110,7 @@ def _of_graphql(value: Mapping[str, Any]) -> Fault | None:
     if isinstance(data, Mapping) and any(field is not None for field in data.values()):
         return batches.partial("graphql_partial", Evidence.SOME)
     fault = _of_graphql_codes([_graphql_code(error) for error in errors])
-    # with a path it is of one field: where that may not be null, the others' data is gone too, and not what they did
+    # One with a path is of a field: where it may not be null, the others' data is gone, and not what they did.
     return weakened(fault) if data or any(error.get("path") for error in errors) else fault
 
 
