@@ -68,7 +68,7 @@ def wrap(guard: Guard, effects: neutral.Effects | None = None) -> dict[str, Any]
         arguments = call["args"]
 
         def invoke(given: dict[str, Any]) -> Any:
-            return handler(request if given == arguments else _with(request, given))
+            return handler(request if given == arguments else request.override(tool_call={**call, "args": given}))
 
         asked = _asked(request, call, histories)
         return render(adapter.call(call["name"], arguments, asked, invoke, partial(_shape, tool)), call, request.state)
@@ -81,7 +81,7 @@ def wrap(guard: Guard, effects: neutral.Effects | None = None) -> dict[str, Any]
         arguments, threaded = call["args"], _in_threads(tool)
 
         def invoke(given: dict[str, Any]) -> Any:
-            made = handler(request if given == arguments else _with(request, given))
+            made = handler(request if given == arguments else request.override(tool_call={**call, "args": given}))
             return neutral.to_its_end(made) if threaded else made
 
         asked = _asked(request, call, histories)
@@ -89,10 +89,6 @@ def wrap(guard: Guard, effects: neutral.Effects | None = None) -> dict[str, Any]
         return render(result, call, request.state)
 
     return {"wrap_tool_call": sync, "awrap_tool_call": later}
-
-
-def _with(request: Any, arguments: dict[str, Any]) -> Any:
-    return request.override(tool_call={**request.tool_call, "args": arguments})
 
 
 def _asked(request: Any, call: Any, histories: Histories) -> Asked:

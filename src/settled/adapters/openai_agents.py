@@ -7,40 +7,22 @@ import inspect
 import json
 from typing import TYPE_CHECKING, Any
 
-from agents import (
-    Agent,
-    ApplyPatchResult,
-    FunctionTool,
-    Handoff,
-    ShellCallOutcome,
-    ShellCommandOutput,
-    ShellResult,
-    ToolOutputFileContent,
-    ToolOutputImage,
-    ToolOutputText,
-)
-from agents.exceptions import ModelBehaviorError
+from agents import Agent, FunctionTool, Handoff
 from agents.tool import set_function_tool_failure_error_function
 
 from settled.adapters import neutral
+from settled.adapters.openai_answers import VALUES
 from settled.adapters.openai_local import Local
 from settled.adapters.openai_servers import Server, ServerError, server_errors
 from settled.adapters.openai_turns import Turns
-from settled.adapters.values import Packer
-from settled.api.foreign import Shape, Values
+from settled.api.foreign import Shape
 from settled.api.result import Result
-from settled.core.faults.mcp import classify_mcp
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
     from agents.tool_context import TContext, ToolContext
 
     from settled.api.guard import Guard
-    from settled.core.model import Fault
-
-_IMAGES = (ToolOutputFileContent, ToolOutputImage, ToolOutputText)
-_SHELL = (ApplyPatchResult, ShellCallOutcome, ShellCommandOutput, ShellResult)
-_packer = Packer([*_IMAGES, *_SHELL], str)  # of what else there is the model is shown str(result)
 
 
 class _Adapter(neutral.Adapter):
@@ -58,8 +40,7 @@ def guarded(agent: Agent[TContext], guard: Guard, effects: neutral.Effects | Non
     ``effects``: name of a tool -> effect or ``settled.tool_options(…)``; what is not named counts as ``write``. Raises
     ``DeclarationError`` for options that cannot work, and for an MCP server that repeats calls by itself.
     """
-    values = Values(_packer.pack, _packer.unpack, _failed)
-    adapter = _Adapter(guard, effects, values, lambda _: False, "run_config=RunConfig(group_id=…)")
+    adapter = _Adapter(guard, effects, VALUES, lambda _: False, "run_config=RunConfig(group_id=…)")
     return _agent(agent, adapter, {})
 
 
@@ -163,9 +144,3 @@ def _invoking(tool: Any, on_invoke_tool: Any, adapter: _Adapter) -> Any:
     new = copy.copy(tool)
     new.on_invoke_tool = on_invoke_tool
     return _marked(new, tool, adapter)
-
-
-def _failed(outcome: Any) -> Fault | None:
-    if isinstance(outcome, ServerError):
-        return classify_mcp(outcome.args[0], tool=outcome.args[1])
-    return neutral.wrong_arguments(str(outcome)) if isinstance(outcome, ModelBehaviorError) else None

@@ -78,7 +78,7 @@ class Guarded(AbstractCapability[Any]):  # type: ignore[misc]  # the checks know
         """Make the call. Raises ``ToolFailed`` with what the model should know where it did not succeed."""
         tool = _source(ctx, call.tool_name)
         threaded, own = not getattr(tool, "is_async", False), hasattr(tool, "is_async")
-        arguments = args if _is_plain(args) else to_jsonable_python(args)
+        arguments = args if _PLAIN.issuperset(map(type, args.values())) else to_jsonable_python(args)
 
         async def invoke(given: dict[str, Any]) -> Any:
             made = handler(args if given == arguments else tool.args_validator.validate_python(given))
@@ -136,10 +136,6 @@ def _failure_behind(error: BaseException) -> bool:
     """Whether a failure was turned into a request to ask again; Pydantic AI does so with its own time-out."""
     asked = error.__cause__ if isinstance(error, ToolRetryError) else error
     return asked is not None and (asked.__cause__ or asked.__context__) is not None
-
-
-def _is_plain(arguments: dict[str, Any]) -> bool:
-    return _PLAIN.issuperset(map(type, arguments.values()))
 
 
 def _failed(outcome: Any) -> Fault | None:
