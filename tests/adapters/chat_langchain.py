@@ -95,6 +95,11 @@ class Chat:
         kept, self.kept = self.kept, []
         return await self.invoke({"messages": [*kept, HumanMessage(text)]})
 
+    async def say_in_window(self, text, before):
+        """Say it after these messages alone; return all that there are then."""
+        self.forget()
+        return (await self.invoke({"messages": [*before, HumanMessage(text)]}))["messages"]
+
     async def go_on(self):
         return await self.invoke(None)
 

@@ -96,6 +96,11 @@ class Chat:
         finally:
             session.close()
 
+    async def say_in_window(self, text, before):
+        """Say it after these messages alone; return all that there are then."""
+        said = [*before, {"role": "user", "content": text}]
+        return (await Runner.run(self.agent, said, run_config=self.config)).to_input_list()
+
     async def start_again(self, text):
         """What an application does when its process comes up again."""
         return await self.say(text)

@@ -69,6 +69,10 @@ class Chat:
     async def say(self, text, **more):
         return await self._go(text, **more)
 
+    async def say_in_window(self, text, before):
+        """Say it after these messages alone; return all that there are then."""
+        return (await self.agent.run(text, message_history=before, conversation_id="t1")).all_messages()
+
     async def go_on(self, **more):
         return await self._go(None, **more)
 

@@ -165,6 +165,25 @@ class AdapterContract:
         await one.say("search x")
         assert one.script.answer("c1") == "sent to search x"
 
+    async def test_two_agents_may_have_tools_of_one_name(self, chat, outbox):
+        """Each takes its own arguments."""
+
+        def by_city(query: str) -> str:
+            """Search."""
+            return outbox._send(f"search {query}")
+
+        def by_number(number: int, within: str) -> str:
+            """Search."""
+            return outbox._send(f"search {within} {number}")
+
+        by_city.__name__ = by_number.__name__ = "search"
+        given = {"query": "x"}, {"number": 7, "within": "y"}
+        one = chat([by_city], [[Call("search", given[0], "c1")], "done", [Call("search", given[0], "c3")], "done"])
+        two = chat([by_number], [[Call("search", given[1], "c2")], "done"], guard=one.guard)
+        for each, text in ((one, "first"), (two, "second"), (one, "third")):
+            await each.say(text)
+        assert outbox.sent == ["search x", "search y 7", "search x"]
+
     async def test_a_misspelt_option_is_refused(self, chat, tools):
         with pytest.raises(settled.DeclarationError, match="identity"):
             chat(tools, ["done"], effects={"send_mail": {"identiti": ("to",)}})
@@ -240,6 +259,21 @@ class AdapterContract:
             await one.say("mail ann")  # it failed: the same turn
             assert outbox.sent == ["ann"] * (at + 1)
             said += ["mail ann", "done"]
+
+    @pytest.mark.parametrize("anew", [False, True], ids=["one process", "a process each"])
+    async def test_turns_that_look_alike_in_a_window_are_turns_each(self, chat, tools, outbox, anew):
+        """Four messages are one turn; one turn is shown before the new one. The fourth is lost, and said again."""
+        calls = [[mail("ann", f"c{at}")] for at in range(6)]
+        replies = [reply for at, call in enumerate(calls) for reply in (call, ModelDown if at == 3 else "done")]
+        one, shown = chat(tools, replies, effects=EFFECTS), []
+        for at in range(len(calls)):
+            if anew and at:
+                one = chat(tools, replies[2 * at :], effects=EFFECTS)
+            try:
+                shown = await one.say_in_window("next", shown[-4:])
+            except ModelDown:
+                assert at == 3
+            assert len(outbox.sent) == (at + 1 if at < 4 else at)
 
     # --- what is lost and asked for again -------------------------------------------------------------
 

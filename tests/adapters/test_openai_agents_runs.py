@@ -117,6 +117,48 @@ async def test_a_turn_that_is_lost_after_a_handoff_doubles_nothing(say, guard, b
     assert book.lines == ["ann"]
 
 
+# --- sessions ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shown", [2, 3, 4, 6])
+async def test_turns_that_look_alike_are_turns_each_wherever_a_window_is_cut(guard, book, shown):
+    """Four items are one turn: of the one before the answers alone may be shown."""
+    items = []
+    for at in range(5):
+        one = agent(guard(), Free([[mail("ann", f"c{at}")], "done"]), [book.mailer()])
+        said = [*items[-shown:], {"role": "user", "content": "next"}]
+        items = (await Runner.run(one, said, run_config=GROUP)).to_input_list()
+        assert book.lines == ["ann"] * (at + 1)
+
+
+async def shortened(path, dropped):
+    """The session without some of its items."""
+    session = SQLiteSession("s1", str(path))
+    try:
+        items = await session.get_items()
+        await session.clear_session()
+        await session.add_items([item for at, item in enumerate(items) if at not in dropped])
+    finally:
+        session.close()
+
+
+async def test_a_session_that_is_shortened_in_a_turn_leaves_it_that_turn(say, guard, book, tmp_path):
+    """What was said before, and the first call, are gone: that is asked for again, and then once more elsewhere."""
+    script = Script(["hello", [mail("ann", "c1")], [mail("bob", "c2")], ModelDown, [mail("ann", "d1")], ModelDown])
+    one = agent(guard(), script, [book.mailer()])
+    await say(one, "hi")
+    for dropped in ({0, 1, 3, 4}, {3, 4, 5}):
+        with pytest.raises(ModelDown):
+            await say(one, "go")
+        await shortened(tmp_path / "session.db", dropped)
+    assert script.answer("d1") == "sent to ann"
+    assert book.lines == ["ann", "bob"]
+    script = Script([[mail("ann", "e1")], "done"])
+    await say(agent(guard(), script, [book.mailer()]), "go")
+    assert script.answer("e1") == "sent to ann"
+    assert book.lines == ["ann", "bob"]
+
+
 # --- agents as tools ---------------------------------------------------------------------------------
 
 

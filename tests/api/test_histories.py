@@ -1,5 +1,7 @@
 """Which call of which message: told from a history, without any framework."""
 
+from itertools import pairwise
+
 import pytest
 
 from settled.adapters.history import MOST_KEPT, Histories
@@ -153,3 +155,24 @@ def test_what_stands_inside_is_found_through_closures_and_wrappers():
         refuse_inside(("ToolRetry",), call)
     with pytest.raises(DeclarationError, match="ToolRetry stands after Guarded"):
         refuse_inside(("ToolRetry",), wrapped_around(call), "langgraph.prebuilt.tool_node")  # a layer of another module
+
+
+def windows(reused=False):
+    """Turns of a window in which all look alike: what was asked for, and the history that showed it."""
+    said, shown = [], []
+    for no in range(9):
+        call_id = "c1" if reused else f"c{no}"
+        said += [("says", "next"), ("asks", [(call_id, "send", GO)])]
+        shown.append((call_id, said[-6:]))
+        said += [("answers", call_id), ("asks", [])]
+    return shown
+
+
+@pytest.mark.parametrize("reused", [False, True])
+def test_turns_that_look_alike_are_told_apart_by_what_was_answered_before_them(reused):
+    found = [Histories(read).asked("run", said, call_id, "send", GO) for call_id, said in windows(reused)]
+    names = {each.turn for each in found[2:]}
+    assert len(names) == 1
+    for before, after in pairwise(found[2:]):
+        assert before.steps[0] in after.after
+        assert (before.after[0] == after.after[0]) is reused

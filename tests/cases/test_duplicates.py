@@ -115,6 +115,36 @@ def test_case_004_key_and_arguments_are_fixed_outside_of_the_loop(guard: settled
     assert given == {"a": 1}
 
 
+@pytest.mark.parametrize("option", ["key", "approve", "precheck", "identity"])
+def test_case_062_what_a_declared_function_does_to_its_arguments_is_not_executed(
+    guard: settled.Guard, option: str
+) -> None:
+    """What is on record, and what a person has agreed to, is what the tool gets."""
+    asked: list[Any] = []
+
+    def rule(items: list[str]) -> str:
+        asked.append(items.pop())
+        return asked[-1] if option == "key" else ""
+
+    options: dict[str, Any] = {"key": {"key": rule}, "approve": {"approve": rule}}.get(option, {})
+    if option == "precheck":
+        options = {"irreversible": True, "precheck": rule}
+    if option == "identity":
+        options = {"partial": lambda answer, items: [settled.partial.done(item) for item in items], "item_key": _popped}
+
+    @guard.tool(effect="write", **options)
+    def send(items: list[Any]) -> list[Any]:
+        return items
+
+    given = [["a", "b"]] if option == "identity" else ["a", "b"]
+    assert send.call(items=given).value == given
+    assert asked == ([] if option == "identity" else ["b"])
+
+
+def _popped(item: list[str]) -> str:
+    return item.pop()
+
+
 def test_case_008_and_054_a_slow_tool_keeps_its_lease(tmp_guard: Any) -> None:
     first, second = tmp_guard(lease=0.3), tmp_guard(lease=0.3)
     effects: list[int] = []
@@ -175,6 +205,8 @@ def test_case_010_a_deadline_of_zero_is_over_not_missing(guard: settled.Guard) -
             assert act.call().reason == "deadline"
     with pytest.raises(settled.DeclarationError):
         act.options(within=-1)
+    with pytest.raises(settled.DeclarationError, match="seconds from 0 on"):
+        act.options(wait=float("nan"))
     with pytest.raises(settled.DeclarationError):
         settled.Guard("memory://", lease=0)
 

@@ -143,6 +143,44 @@ async def test_case_060_the_journal_fails_one_call_and_the_others_are_seen_throu
         assert sorted(ended) == [1, 3]
 
 
+@pytest.mark.parametrize("how", ["group", "gather", "time"])
+async def test_siblings_in_flight_when_one_fails_are_seen_through_and_undone_once(tmp_guard: Any, how: str) -> None:
+    guard, books = tmp_guard(), list[tuple[str, str]]()
+
+    @guard.tool(effect="write")
+    def cancel(what: str) -> None:
+        books.append(("cancel", what))
+
+    @guard.tool(effect="write", compensate=cancel)
+    async def book(what: str) -> None:
+        await asyncio.sleep(0.2)
+        books.append(("book", what))
+
+    @guard.tool(effect="write", compensate=cancel)
+    def order(what: str) -> None:
+        time.sleep(0.2)
+        books.append(("book", what))
+
+    async def bad() -> None:
+        await asyncio.sleep(0.1)
+        raise ValueError
+
+    async def trip() -> None:
+        async with run:
+            if how == "group":
+                async with asyncio.TaskGroup() as group:
+                    for work in (book.acall("flight"), order.acall("car"), bad()):
+                        group.create_task(work)
+            async with asyncio.timeout(0.1 if how == "time" else None):
+                await asyncio.gather(book.acall("flight"), order.acall("car"), *([] if how == "time" else [bad()]))
+
+    run = guard.run("trip", on_error="compensate")
+    with pytest.raises((ExceptionGroup, ValueError, TimeoutError)):
+        await trip()
+    assert run.status == "compensated"
+    assert sorted(books) == [(did, what) for did in ("book", "cancel") for what in ("car", "flight")]
+
+
 def test_case_060_parallel_in_threads_in_input_order(guard: settled.Guard) -> None:
     @guard.tool(effect="write")
     def act(n: int) -> int:

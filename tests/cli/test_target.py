@@ -216,6 +216,8 @@ def test_a_command_to_type_next_holds_no_password(monkeypatch):
     monkeypatch.delenv("SETTLED_JOURNAL", raising=False)
     told = Given("postgresql://ann:s3cret@db.example/agent?schema=s", None).options()
     assert told == " --journal 'postgresql://ann:***@db.example/agent?schema=s'"
+    told = Given("unix:///run/valkey.sock?password=s3cret%2F&prefix=a&sslpassword=s3cret", None).options()
+    assert told == " --journal 'unix:///run/valkey.sock?password=***&prefix=a&sslpassword=***'"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ Each sends once, or once more after a look; the other side does the effect, lets
 """
 
 import asyncio
+import socket
 import ssl
+import struct
 import urllib.request
 import xmlrpc.client
 from contextlib import closing
@@ -197,6 +199,25 @@ def test_an_answer_to_a_refused_redirect_is_none_to_the_request(guard, side):
         return "done"
 
     assert (act.call().status, side.done["urllib"]) == ("unknown", 1)
+
+
+@pytest.mark.parametrize("gives_up", ["at once", "after a while"])
+def test_a_bare_socket_that_waits_no_longer_has_sent_what_it_sent(guard, side, gives_up):
+    @guard.tool(effect="write", attempts=1, breaker=None)
+    def act() -> str:
+        with socket.create_connection(
+            ("127.0.0.1", side.port), timeout=None if gives_up == "after a while" else 5
+        ) as own:
+            own.sendall(b"POST /slow/bare HTTP/1.1\r\n\r\n")
+            if gives_up == "at once":
+                own.setblocking(False)
+            else:
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 100_000))
+            own.recv(1)
+        return "done"
+
+    result = act.call()
+    assert (result.status, result.reason) == ("unknown", "would_block")
 
 
 @pytest.mark.parametrize("client", ["requests", "urllib3", "httpx", "httpx async", "urllib"])

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST_HISTORIES = 1000
 """Conversations whose histories one process remembers; one that is forgotten is read anew."""
+MOST_TEXTS = 8
+"""Of the user's, in a window over a conversation whose turns look alike."""
 MOST_KEPT = 100
 """Of them those whose messages it keeps, to see whether they are still the same; another's are read anew."""
 
@@ -35,13 +37,19 @@ class History:
         """Of what is worked on, and its name before the history was shortened."""
         self.mark = ""
         """Of the user's message: the same as long as it is that one."""
-        self.place = 0
-        """Of what comes next in its turn."""
+        self.after: tuple[str, ...] | None = ()
+        """What was answered last before this turn: its id, and the steps that it may be; ``None``: to be found out."""
         self.answered: frozenset[str] = frozenset()
         """Steps of this turn."""
+        self.told: AbstractSet[str] = frozenset()
+        """What was answered meanwhile, and its messages need not show."""
         self.name = ""
         self.calls: Calls = ()
         """The last message that asks for calls."""
+        self.before: tuple[str, str] = ("", "")
+        """Of the last such message before this turn: its own name, and the id of its first call."""
+        self.names: set[str] = set()
+        """Of the messages of this turn that have none of their own."""
         self.steps: dict[str | None, list[str]] = {}
         """Of its calls, by call id."""
         self.seen: frozenset[str] = frozenset()
@@ -52,32 +60,54 @@ class History:
     def says(self, text: str, mark: str = "") -> None:
         """The user writes; ``mark`` tells this message from others of the same words."""
         if self.closed or not self.texts or self.texts[-1] != text:  # else it is sent again
+            if self.answered:
+                self.before = "" if self.name in self.names else self.name, self.calls[0][0] or ""
             self.texts.append(text)
-            self.turn, self.place, self.answered = turn_of(self.texts), 0, frozenset()
-            self.turn_was, self.mark = "", mark
-        self.place, self.closed = self.place + 1, False
+            self.turn, self.answered = turn_of(self.texts), frozenset()
+            self.turn_was, self.mark, self.after = "", mark, None
+            self.names.clear()
+        self.closed = False
 
     def asks(self, calls: Calls, name: str = "") -> None:
         """The model asks for calls (call id, tool, arguments), or for none: it answers. ``name``: the message's id."""
         self.closed = not calls
         if calls:
-            self.name = name = name or f"{self.turn}.m{self.place}"
+            self.name = name = name or self._named_by(calls[0][0])
             self.calls, self.seen, self.steps = calls, self.answered, {}
             for place, call in enumerate(calls):
                 self.steps.setdefault(call[0], []).append(step_of(name, place))
-        self.place += 1
+
+    def _named_by(self, call_id: str | None) -> str:
+        """Return a name for a message by its first call; where an id is used again, by its number too."""
+        name = f"{self.turn}:{call_id or ''}"
+        if name in self.names or not call_id:
+            name = f"{name}.m{len(self.names)}"
+        self.names.add(name)
+        return name
 
     def answers(self, call_id: str) -> None:
         """A call is answered."""
         self.answered = self.answered.union(self.steps.get(call_id, ()))
-        self.place += 1
+
+    def find_after(self) -> tuple[str, ...]:
+        """Return what was answered last before this turn: its id, and the steps that it may be.
+
+        A message without a name of its own was named by its turn, which may have shown fewer texts, or one more.
+        """
+        name, call_id = self.before
+        if name or not call_id:
+            return (name, step_of(name, 0)) if name else ()
+        texts = self.texts
+        shown = [texts, *(texts[-many - 1 : -1] for many in range(1, min(len(texts), MOST_TEXTS))), [texts[-1], *texts]]
+        return (call_id, *dict.fromkeys(step_of(f"{turn_of(each)}:{call_id}", 0) for each in shown))
 
     def follows(self, before: History) -> None:
         """It was read anew: its turn is another's if that had the same message of the user, or the same answers.
 
         What was said before it may be gone since, or told in other words; the turn is named by that.
         """
-        if self.turn != before.turn and ((self.mark and self.mark == before.mark) or self.answered & before.answered):
+        same = self.mark and self.mark == before.mark
+        if self.turn != before.turn and (same or self.answered & (before.answered | before.told)):
             self.turn_was = before.turn
 
     def alike(self, call_id: str | None, tool: str, arguments: Mapping[str, Any]) -> list[str]:
@@ -115,14 +145,18 @@ class Histories:
             if steps is None or len(calls) > 1 or calls[0][1] != tool:
                 steps = known.alike(call_id, tool, arguments)
             if not steps:
-                return Asked(run, known.turn, turn_was=known.turn_was)
-            return Asked(run, known.turn, known.name, steps, calls, known.seen, known.turn_was)
+                return Asked(run, known.turn, turn_was=known.turn_was, after=known.after or ())
+            return Asked(run, known.turn, known.name, steps, calls, known.seen, known.turn_was, known.after or ())
 
-    def turn(self, run: str, messages: Sequence[Any]) -> tuple[str, str, AbstractSet[str]]:
-        """Return what the turn is named by, what it was, and all that was answered; for histories without calls."""
+    def turn(self, run: str, messages: Sequence[Any], told: AbstractSet[str]) -> tuple[Asked, AbstractSet[str]]:
+        """Return the turn, for a framework that shows the last message's calls elsewhere; and all that was answered.
+
+        ``told``: grows with what is answered meanwhile, which these messages need not show.
+        """
         with self._lock:
             known = self._read_to(run, messages)
-            return known.turn, known.turn_was, known.seen
+            known.told = told
+            return Asked(run, known.turn, turn_was=known.turn_was, after=known.after or ()), known.seen
 
     def _read_to(self, run: str, messages: Sequence[Any]) -> History:
         known = self._known.get(run)
@@ -141,6 +175,8 @@ class Histories:
         self._read(known, new)
         read += new
         known.read = read
+        if known.after is None:
+            known.after = known.find_after()
         return known
 
     def _afresh(self, run: str) -> History:

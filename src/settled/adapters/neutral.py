@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
+from settled.api.answering import invalid
 from settled.api.current_run import current_run
 from settled.api.foreign import AsyncInvocation, ForeignTools, Invocation, invocation
-from settled.api.making import invalid
 from settled.api.schema import numbers, problems
 from settled.api.tool import by_model
 from settled.core.chain import CONTROL_FLOW
@@ -83,7 +83,7 @@ class Adapter:
     ) -> Result[Any]:
         """Make the call. Raises ``JournalError``, and what the framework directs itself by."""
         guard, tool, around = self.guard, self.tools.of(name, shape), current_run.get()
-        invoking = Invocation(tool, invoke, self._control)
+        invoking = Invocation(tool, invoke, self._control, shape)
         token, apart = invocation.set(invoking), not asked.run or (around is not None and around.guard is guard)
         try:
             if apart:
@@ -112,7 +112,7 @@ class Adapter:
     ) -> Result[Any]:
         """Like ``call``, from async code."""
         guard, tool, around = self.guard, self.tools.of(name, shape), current_run.get()
-        invoking = AsyncInvocation(tool, invoke, self._control)
+        invoking = AsyncInvocation(tool, invoke, self._control, shape)
         token, apart = invocation.set(invoking), not asked.run or (around is not None and around.guard is guard)
         try:
             if apart:

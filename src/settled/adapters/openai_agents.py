@@ -7,11 +7,23 @@ import inspect
 import json
 from typing import TYPE_CHECKING, Any
 
-from agents import Agent, FunctionTool, Handoff, ToolOutputFileContent, ToolOutputImage, ToolOutputText
+from agents import (
+    Agent,
+    ApplyPatchResult,
+    FunctionTool,
+    Handoff,
+    ShellCallOutcome,
+    ShellCommandOutput,
+    ShellResult,
+    ToolOutputFileContent,
+    ToolOutputImage,
+    ToolOutputText,
+)
 from agents.exceptions import ModelBehaviorError
 from agents.tool import set_function_tool_failure_error_function
 
 from settled.adapters import neutral
+from settled.adapters.openai_local import Local
 from settled.adapters.openai_servers import Server, ServerError, server_errors
 from settled.adapters.openai_turns import Turns
 from settled.adapters.values import Packer
@@ -26,7 +38,9 @@ if TYPE_CHECKING:
     from settled.api.guard import Guard
     from settled.core.model import Fault
 
-_packer = Packer([ToolOutputFileContent, ToolOutputImage, ToolOutputText], str)  # the model is shown str(result)
+_IMAGES = (ToolOutputFileContent, ToolOutputImage, ToolOutputText)
+_SHELL = (ApplyPatchResult, ShellCallOutcome, ShellCommandOutput, ShellResult)
+_packer = Packer([*_IMAGES, *_SHELL], str)  # of what else there is the model is shown str(result)
 
 
 class _Adapter(neutral.Adapter):
@@ -35,6 +49,7 @@ class _Adapter(neutral.Adapter):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.turns = Turns()
+        self.local = Local(self, self.turns)
 
 
 def guarded(agent: Agent[TContext], guard: Guard, effects: neutral.Effects | None = None) -> Agent[TContext]:
@@ -93,8 +108,10 @@ def _kind(kind: type[Any], adapter: _Adapter) -> type[Any]:
 
 
 def _tool(tool: Any, adapter: _Adapter, *, threaded: bool = True) -> Any:
-    if not isinstance(tool, FunctionTool) or _is_guarded(tool):
-        return tool  # it is no function
+    if _is_guarded(tool):
+        return tool
+    if not isinstance(tool, FunctionTool):
+        return _marked(adapter.local.guarded(tool), tool, adapter)
     if tool._is_agent_tool:  # noqa: SLF001 - nothing else tells
         if not hasattr(tool._agent_instance, "_settled"):  # noqa: SLF001 - as above
             raise DeclarationError(f"{tool.name} is an agent: write guarded(agent, guard).as_tool(…)")
@@ -118,7 +135,9 @@ def _tool(tool: Any, adapter: _Adapter, *, threaded: bool = True) -> Any:
                 raise ServerError(errors[-1], tool.name)
             return value
 
-        result = await adapter.acall(tool.name, arguments, adapter.turns.asked(context), invoke, shape)
+        result = await adapter.acall(
+            tool.name, arguments, adapter.turns.asked(context, context.tool_call_id), invoke, shape
+        )
         return result.value if neutral.stands(result) else result.for_model()
 
     return _invoking(tool, on_invoke_tool, adapter)
@@ -134,10 +153,16 @@ def _agent_tool(tool: Any, adapter: _Adapter) -> Any:
     return _invoking(tool, on_invoke_tool, adapter)
 
 
+def _marked(new: Any, tool: Any, adapter: _Adapter) -> Any:
+    if new is not tool:
+        new._settled = adapter  # noqa: SLF001 - of the copy
+    return new
+
+
 def _invoking(tool: Any, on_invoke_tool: Any, adapter: _Adapter) -> Any:
     new = copy.copy(tool)
-    new.on_invoke_tool, new._settled = on_invoke_tool, adapter  # noqa: SLF001 - of the copy
-    return new
+    new.on_invoke_tool = on_invoke_tool
+    return _marked(new, tool, adapter)
 
 
 def _failed(outcome: Any) -> Fault | None:

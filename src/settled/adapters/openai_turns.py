@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from contextvars import ContextVar
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from agents import get_current_trace
 from agents.handoffs import history as nested
 from msgspec import Struct, field
 
@@ -34,10 +35,13 @@ class _Run(Struct, eq=False):
     """Its own object: call id -> what the SDK knows of that call."""
     given: tuple[str, int, Any] = ("", 0, None)
     """The run's id, and the input: how many items, and the last."""
-    turn: str = ""
-    turn_was: str = ""
+    turn: Asked = Asked()
+    prefix: str = ""
+    """Of the names of its messages."""
     asked: set[str] = field(default_factory=set)
     """Ids of calls that were asked for here; those of one message are made side by side."""
+    parts: Counter[str] = field(default_factory=Counter)
+    """Of them those that are made one by one: how many were."""
     seen: set[str] = field(default_factory=set)
     """Steps: of these, and of what was answered before."""
 
@@ -49,18 +53,23 @@ class Turns:
         self._histories, self._lock = Histories(_tell), threading.Lock()
         self._runs: OrderedDict[int, _Run] = OrderedDict()
 
-    def asked(self, context: Any) -> Asked:
-        """Return which call it is.
+    def asked(self, context: Any, call_id: str, *, several: bool = False) -> Asked:
+        """Return which call it is; without an id only which turn. ``several``: it may be the next of its parts.
 
         A call that was cut off is on the state's list too; the model did not see its answer, and may want it anew.
         """
-        work, own = self._run(context), context.tool_call_id
-        name = f"{work.turn_was or work.turn}:{own}"
-        step, seen = step_of(name, 0), set(work.seen)
+        work = self._run(context)
+        turn = work.turn
+        if not call_id:
+            return turn
+        name = f"{work.prefix}:{call_id}"
+        step, seen = step_of(name, work.parts[call_id] if several else 0), set(work.seen)
         seen.discard(step)
-        work.asked.add(own)
+        if several:
+            work.parts[call_id] += 1
+        work.asked.add(call_id)
         work.seen.add(step)
-        return Asked(work.given[0], work.turn, name, [step], seen=seen, turn_was=work.turn_was)
+        return Asked(turn.run, turn.turn, name, [step], (), seen, turn.turn_was, turn.after)
 
     @contextlib.contextmanager
     def within(self, context: Any, raw: str) -> Iterator[None]:
@@ -74,7 +83,7 @@ class Turns:
         alike = [name for name, each in invocations.items() if own and each.fingerprint == own.fingerprint]
         place = alike.index(context.tool_call_id) if own else 0
         what = sha256(f"{context.tool_name}\x1f{raw}".encode(errors="surrogatepass")).hexdigest()[:16]
-        token = _within.set(f"{run}|{work.turn_was or work.turn}|{what}|{place}")
+        token = _within.set(f"{run}|{work.prefix}|{what}|{place}")
         try:
             yield
         finally:
@@ -82,7 +91,7 @@ class Turns:
 
     def _run(self, context: Any) -> _Run:
         invocations = context._tool_invocations  # noqa: SLF001 - nothing else is the same for all calls of a run
-        run = _within.get() or (context.run_config.group_id if context.run_config else None) or ""
+        run = _within.get() or _group(context)
         given = (run, len(context.turn_input), context.turn_input[-1] if context.turn_input else None)
         with self._lock:
             work = self._runs.get(id(invocations))
@@ -97,10 +106,17 @@ class Turns:
 
     def _read(self, context: Any, work: _Run) -> None:
         items = _flat([item for item in context.turn_input if isinstance(item, dict)])
-        work.turn, work.turn_was, answered = self._histories.turn(work.given[0], items)
+        work.turn, answered = self._histories.turn(work.given[0], items, work.asked)
+        work.prefix = work.turn.turn_was or work.turn.turn
         completed = {name for name, each in work.invocations.items() if each.completed}
-        prefix = work.turn_was or work.turn
-        work.seen = {step_of(f"{prefix}:{each}", 0) for each in answered | completed | work.asked}
+        work.seen = {step_of(f"{work.prefix}:{each}", 0) for each in answered | completed | work.asked}
+
+
+def _group(context: Any) -> str:
+    """Return what the caller has named the run by. Tools that are no functions are shown it in the trace alone."""
+    config = getattr(context, "run_config", None)
+    group = config.group_id if config is not None else getattr(get_current_trace(), "group_id", None)
+    return group or ""
 
 
 def _tell(history: History, items: Sequence[dict[str, Any]]) -> None:
@@ -109,7 +125,11 @@ def _tell(history: History, items: Sequence[dict[str, Any]]) -> None:
         if role == "user":
             history.says(str(item.get("content")))
             continue
-        if item.get("type") == "function_call_output":
-            history.answered = history.answered.union([item["call_id"]])
-            history.seen = history.seen.union([item["call_id"]])
+        kind, call_id = str(item.get("type")), item.get("call_id")
+        if call_id and kind.endswith("_call_output"):
+            history.answered = history.answered.union([call_id])
+            history.seen = history.seen.union([call_id])
+            history.calls = history.calls or ((call_id, "", {}),)  # what asked for it may have been cut off
+        elif call_id:
+            history.calls = ((call_id, "", {}),)
         history.closed = role == "assistant"  # a call that goes with such a message is kept after it, and answered

@@ -93,9 +93,11 @@ class Guarded(AbstractCapability[Any]):  # type: ignore[misc]  # the checks know
         run, call_id = ctx.conversation_id or "", call.tool_call_id
         asked = self._histories.asked(run, ctx.messages, call_id, call.tool_name, arguments)
         result = await self._adapter.acall(call.tool_name, arguments, asked, invoke, shape)
+        if neutral.stands(result):
+            return result.value
         if not result.ok:
             raise ToolFailed(result.for_model())
-        return result.value if neutral.stands(result) else result.for_model()
+        return result.for_model()
 
     async def wrap_output_process(
         self, ctx: RunContext[Any], *, output_context: Any, output: Any, handler: Callable[[Any], Awaitable[Any]]

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from settled.adapters.history import History
 
+_ANSWERS = (ToolReturnPart, RetryPromptPart)
+
 
 def tell(history: History, messages: Sequence[Any]) -> None:
     """Tell it what the messages hold."""
@@ -20,7 +22,7 @@ def tell(history: History, messages: Sequence[Any]) -> None:
             history.asks([(p.tool_call_id, p.tool_name, _arguments(p)) for p in parts if isinstance(p, ToolCallPart)])
             continue
         for part in message.parts:
-            if isinstance(part, ToolReturnPart | RetryPromptPart):
+            if isinstance(part, _ANSWERS):
                 history.answers(part.tool_call_id)
             elif isinstance(part, UserPromptPart):
                 history.says(str(part.content), str(part.timestamp))
@@ -28,6 +30,6 @@ def tell(history: History, messages: Sequence[Any]) -> None:
 
 def _arguments(part: ToolCallPart) -> dict[str, Any]:
     try:
-        return dict(part.args_as_dict())
+        return part.args_as_dict()  # type: ignore[no-any-return]  # a dict
     except ValueError:  # not JSON: the framework answers it
         return {}

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from settled.api import secrets
+from settled.api.schema import snapshot
 from settled.core.loosening import nearest
 from settled.core.model import Leave
 from settled.errors import DeclarationError
@@ -68,5 +69,5 @@ def _why(rule: Any, arguments: Arguments) -> str:
     if isinstance(rule, Mapping):
         passed = [f"{name} is over {most}" for name, most in rule.items() if not arguments.given[name] <= most]
         return "; ".join(passed)
-    said = rule(**arguments.given)
+    said = rule(**snapshot(arguments.given))
     return said if isinstance(said, str) else "its rule asks" if said else ""

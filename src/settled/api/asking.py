@@ -15,6 +15,7 @@ from settled.api.bound import ORDINARY
 from settled.api.current_run import current_run
 from settled.api.giving_way import fall_to
 from settled.api.recent import told_as
+from settled.api.schema import snapshot
 from settled.core import codec
 from settled.core.ask import Ask
 from settled.core.by_hand import by_hand_terms
@@ -249,7 +250,7 @@ def _business_parts(bound: BoundCall[Any], arguments: Arguments) -> tuple[str, .
         return ("given", bound.options.key)
     if not callable(key):
         return template_parts(key or "", arguments.plain)
-    made = key(**arguments.given)
+    made = key(**snapshot(arguments.given))
     if not made or type(made) is not str:
         raise ValueError("key= gave no text: a key made of nothing would make all such calls the same one")
     return ("made", made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import copy
 import inspect
 import typing
 from collections import Counter
@@ -101,7 +102,7 @@ def item_keys(guard: Guard, tool: Tool[Any, Any], batch: Batch, operation_id: st
 def _mark(batch: Batch, item: Any, place: int) -> str:
     if batch.identity is None:
         return f"place {place} {content_digest({'item': item})}"
-    named = batch.identity(item) if callable(batch.identity) else item[batch.identity]
+    named = batch.identity(copy.deepcopy(item)) if callable(batch.identity) else item[batch.identity]
     return f"name {content_digest({'item': named})}"
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from settled.api import making, secrets
+from settled.api import answering, secrets
+from settled.api.binding import encoder, make_binding
 from settled.api.going_on import look_at_items
 from settled.api.queue import Listening, adopted, pages
 from settled.api.schema import GIVEN
@@ -108,7 +109,7 @@ def binding_of(guard: Guard, call: Call) -> tuple[Binding | None, Listening | No
     tool = guard.tools.get(call.tool)
     if tool is None:
         return None, None
-    binding = making.make_binding(guard, tool, None)
+    binding = make_binding(guard, tool, None)
     if binding.probe is None:
         return binding, None
     probe = Listening(binding.probe)
@@ -166,7 +167,7 @@ def resolve(
     if call is None:
         raise DeclarationError(f"no call of tenant {guard.tenant!r} has the operation id {operation_id!r}")
     given = verdict == "happened" and result is not NOT_GIVEN
-    data, note = making.encoder(guard, tool_of(guard, call))(result) if given else (None, "")
+    data, note = encoder(guard, tool_of(guard, call))(result) if given else (None, "")
     note = note or (GIVEN if given and call.tool not in guard.tools else "")
     by, reason = secrets.clean(by.strip()), secrets.clean(reason)
     decision = Resolve(operation_id, verdict, by, reason, then, data, note, force, (seen or call).epoch)
@@ -176,7 +177,7 @@ def resolve(
     guard.floor.presence.wake(operation_id)
     guard.floor.attend()
     heed(guard, reply)
-    return making.to_result(guard, tool_of(guard, reply), from_record(reply))
+    return answering.to_result(guard, tool_of(guard, reply), from_record(reply))
 
 
 def heed(guard: Guard, call: Call) -> None:
@@ -201,7 +202,7 @@ def look(guard: Guard, operation_id: str) -> Result[Any] | None:
     if call is None:
         return None
     tool = tool_of(guard, call)
-    return look_at_items(guard, tool, call, making.to_result(guard, tool, from_record(call)))
+    return look_at_items(guard, tool, call, answering.to_result(guard, tool, from_record(call)))
 
 
 def tool_of(guard: Guard, call: Call) -> Tool[Any, Any]:

@@ -52,6 +52,8 @@ class Asked(Struct, frozen=True):
     """Steps of this turn whose answers the model saw before it asked; ``None`` if the history is not known."""
     turn_was: str = ""
     """What the turn was named by before its history was shortened."""
+    after: Sequence[str] = ()
+    """What was answered last before this turn: its id, and the steps that it may be. So turns are told apart."""
 
 
 def step_of(message: str, place: int) -> str:
@@ -64,6 +66,7 @@ class Live(Struct, eq=False):
 
     run: Run
     turn: str
+    after: Sequence[str]
     message: str
     before: AbstractSet[str]
     """Steps that the history held when the entry began."""
@@ -79,7 +82,7 @@ class Live(Struct, eq=False):
 
         Of calls that cannot be told apart it is the first that was not asked for; empty if it has none.
         """
-        if asked.turn != self.turn or self.run.inside is not current.get():
+        if asked.turn != self.turn or asked.after != self.after or self.run.inside is not current.get():
             return None
         steps, seen = asked.steps, asked.seen
         if not steps:
@@ -226,8 +229,8 @@ class Conversations:
     def _begun(self, asked: Asked) -> Live:
         seen = asked.seen or frozenset()
         run = Run(self._guard, asked.run, turn=asked.turn, answered=tuple(seen), within=None, retries=None, saga=Saga())
-        run.turn_was = asked.turn_was
-        return Live(run, asked.turn, asked.message, seen, set(), set(), Future())
+        run.turn_was, run.after = asked.turn_was, asked.after
+        return Live(run, asked.turn, asked.after, asked.message, seen, set(), set(), Future())
 
     def _lost(self, turn: _Turn, error: BaseException | None = None) -> None:
         """Whoever waits for this asker gets its error, or looks again where it was stopped."""

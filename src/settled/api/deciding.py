@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from settled.api import care, drafting, making, secrets
+from settled.api import answering, care, drafting, secrets
 from settled.api.steps import drive
 from settled.core.answer import from_record
 from settled.core.leave import Decide
@@ -39,4 +39,4 @@ def decide(
     guard.floor.presence.wake(operation_id)
     if not give and reply.terms.drafted and reply.tool in guard.tools and not in_loop():  # else the worker does
         drive(guard, drafting.dropping(guard, operation_id))
-    return making.to_result(guard, care.tool_of(guard, reply), from_record(reply))
+    return answering.to_result(guard, care.tool_of(guard, reply), from_record(reply))

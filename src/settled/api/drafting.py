@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from settled.api import making, sagas
+from settled.api import sagas
+from settled.api.binding import as_recorded
 from settled.api.bound import BoundCall, CallOptions, DraftOf
 from settled.api.drafted import found, function_of, takes_of
 from settled.api.queue import pages
@@ -64,7 +65,7 @@ def _draft(guard: Guard, prepared: Prepared, call: Call, no: int) -> BoundCall[A
     missing = [name for name in maker.required if name not in tool.schema.parameters]
     if missing:
         raise DeclarationError(f"{tool.name}: its draft {maker.name} takes {missing[0]!r}, which it has not")
-    given = making.as_recorded(guard, tool, call, dict(prepared.arguments))
+    given = as_recorded(guard, tool, call, dict(prepared.arguments))
     arguments = {name: given[name] for name in maker.schema.parameters if name in given}
     kept = None if declared.retention is None else declared.retention + 2 * declared.approve_within
     of = DraftOf(call.operation_id, no, found(guard, tool, declared.discard).name, kept)

@@ -48,7 +48,7 @@ class Saga:
     def __post_init__(self) -> None:
         if self.on_error not in ("keep", "compensate"):
             raise DeclarationError(f"on_error={self.on_error!r} is neither 'keep' nor 'compensate'")
-        if self.wait < 0 or self.undo_within < 0:
+        if not (self.wait >= 0 and self.undo_within >= 0):  # so that NaN is refused too
             raise DeclarationError("wait and undo_within are seconds from 0 on")
 
     def check(self, guard: Guard) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from settled.api import drafting, making
+from settled.api import answering, drafting
 from settled.api.asking import new_operation_id
+from settled.api.binding import as_recorded
 from settled.api.bound import ORDINARY, BoundCall, CallOptions, InsteadOf
 from settled.api.giving_way import (
     PERSON,
@@ -60,7 +61,7 @@ def _chain(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps[Resu
     if isinstance(came, Overtaken):
         if came.call is None:
             return replace(primary, retryable=True) if came.again else primary
-        return making.to_result(guard, tool, from_record(came.call), prepared.life)
+        return answering.to_result(guard, tool, from_record(came.call), prepared.life)
     return _answered(tool, came, steps, last)
 
 
@@ -101,7 +102,7 @@ def _instead(guard: Guard, prepared: Prepared, wanted: Instead) -> BoundCall[Any
     tool, given_up = prepared.bound.tool, wanted.given_up
     given: Mapping[str, Any] = prepared.arguments
     if given_up is not None:
-        given = making.as_recorded(guard, tool, given_up, dict(given))
+        given = as_recorded(guard, tool, given_up, dict(given))
     step = parts_of(tool.fallbacks)[0][wanted.no]
     if isinstance(step, Person):
         return _by_hand(prepared, given, wanted, step)
@@ -147,13 +148,13 @@ async def ainstead(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Re
 
 def recalled(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> Result[Any]:
     """Return the result of a call that is answered from memory, from plain code."""
-    result = making.to_result(guard, tool, answer)
+    result = answering.to_result(guard, tool, answer)
     return drive(guard, told_again(guard, tool, result)) if _by_item(tool, answer) else result
 
 
 async def arecalled(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> Result[Any]:
     """Like ``recalled``, from async code."""
-    result = making.to_result(guard, tool, answer)
+    result = answering.to_result(guard, tool, answer)
     return await adrive(guard, told_again(guard, tool, result)) if _by_item(tool, answer) else result
 
 

@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 class Invocation(Struct, eq=False):
     """How the framework's own tool is invoked for one call; what the framework directs itself by passes through."""
 
-    tool: Tool[Any, Any]
+    tool: Any
+    """A ``ForeignTool``, or one of the guard's own of the same name."""
     invoke: Callable[[dict[str, Any]], Any]
     control: Callable[[BaseException], bool]
+    shape: Callable[[], Shape] | None = None
+    """What the framework tells of the tool here."""
     raised: BaseException | None = None
     """What the framework directs itself by, if its tool ended so."""
 
@@ -135,11 +138,24 @@ class ForeignSchema(Schema):
             raise BadArguments({"arguments": "give them by name"})
         given = dict(kwargs)
         if wrong := self.check(given):
-            raise BadArguments(wrong)
+            return self._as_here(given, wrong)
         if is_fixed(given):
             return Arguments(given, given, self.defaults, True)  # noqa: FBT003 - by place: on the path of every call
         given = copy.deepcopy(given)
         return Arguments(given, {name: plain(value) for name, value in given.items()}, self.defaults)
+
+    def _as_here(self, given: dict[str, Any], wrong: Mapping[str, str]) -> Arguments:
+        """Take the arguments by what the agent at work tells: another one may have a tool of the same name.
+
+        Raises ``BadArguments``.
+        """
+        here = invocation.get()
+        shape = here.shape() if here is not None and here.tool.schema is self and here.shape is not None else None
+        if here is None or shape is None or self.shape is None or shape.schema == self.shape.schema:
+            raise BadArguments(wrong)
+        here.tool.see(shape)
+        taken: Arguments = here.tool.schema.bind((), given)
+        return taken
 
     def _missing(self, given: dict[str, Any]) -> Mapping[str, str]:
         return dict.fromkeys(sorted(self.required - given.keys()), "is missing")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from settled.api import making
+from settled.api import answering
 from settled.api.batches import narrowed, outcomes_of
+from settled.api.binding import as_recorded, encoder
 from settled.api.bound import BoundCall, CallOptions, PartOf
 from settled.core import codec
 from settled.core.answer import from_record
@@ -52,7 +53,7 @@ def _wanted(
     tool, life = prepared.bound.tool, prepared.life
     part = prepared.bound.options.part
     left = (part.attempts if part else tool.checked.policy.attempts) - life.made
-    own = making.as_recorded(guard, tool, call, dict(prepared.arguments))
+    own = as_recorded(guard, tool, call, dict(prepared.arguments))
     split = split_of(call)
     batch = tool.checked.batch
     if left <= 0 or split is None or batch is None or len(own[batch.parameter]) != len(items):
@@ -117,7 +118,7 @@ def _told(guard: Guard, prepared: Prepared, batch: Batch, result: Result[Any], *
     entry = prepared.life.ask.entry if prepared.life.ask is not None else None
     if entry is not None:
         entry.tell(call)
-    told = making.to_result(guard, tool, from_record(call), prepared.life)
+    told = answering.to_result(guard, tool, from_record(call), prepared.life)
     told = replace(told, replayed=told.replayed and not made, attempts=max(told.attempts, result.attempts))
     return with_items(guard, tool, call, items, told)
 
@@ -193,7 +194,7 @@ def _whole(guard: Guard, tool: Tool[Any, Any], batch: Batch, call: Call) -> Step
         value = values if merge is None else merge(_answer(guard, tool, call), values, _asked(guard, batch, call))
     except Exception as error:  # noqa: BLE001 - the tool's own code, after the effect
         return None, f"its answers could not be put together: {type(error).__name__}"
-    return making.encoder(guard, tool)(value)
+    return encoder(guard, tool)(value)
 
 
 def _pieces(guard: Guard, tool: Tool[Any, Any], batch: Batch, call: Call, keys: Sequence[str]) -> Steps[dict[str, Any]]:

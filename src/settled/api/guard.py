@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
-from settled.api import drafting, fallbacks, making, recalling
+from settled.api import answering, drafting, fallbacks, making, recalling
 from settled.api.alerting import Postman
 from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
@@ -159,7 +159,7 @@ class Guard(Declaring, Operating):
             return prepared
         result = drafting.prepare(self, prepared) if bound.tool.drafted and not bound.by_hand else None
         if result is None:
-            result = making.finish(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
+            result = answering.finish(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
         return fallbacks.instead(self, prepared, result) if bound.tool.follows and not bound.by_hand else result
 
     def value_of(self, bound: BoundCall[T]) -> T:
@@ -168,11 +168,11 @@ class Guard(Declaring, Operating):
             return self.make(bound).unwrap()
         run = current_run.get()
         if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
-            return cast("T", making.value_on_record(self, bound.tool, known))
+            return cast("T", answering.value_on_record(self, bound.tool, known))
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return cast("T", prepared.unwrap())
-        value: T = making.value_of(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
+        value: T = answering.value_of(self, prepared, sync.make(prepared.life, prepared.binding, self.floor))
         return value
 
     async def avalue_of(self, bound: BoundCall[T]) -> T:
@@ -181,12 +181,12 @@ class Guard(Declaring, Operating):
             return (await self.amake(bound)).unwrap()
         run = current_run.get()
         if run is not None and run.recollection and (known := await recalling.aknown(self, run, bound)):
-            return cast("T", making.value_on_record(self, bound.tool, known))
+            return cast("T", answering.value_on_record(self, bound.tool, known))
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return cast("T", prepared.unwrap())
         answer = await aio.make(prepared.life, prepared.binding, self.floor)
-        value: T = making.value_of(self, prepared, answer)
+        value: T = answering.value_of(self, prepared, answer)
         return value
 
     async def amake(self, bound: BoundCall[T]) -> Result[T]:
@@ -200,7 +200,7 @@ class Guard(Declaring, Operating):
         drafted = bound.tool.drafted and not bound.by_hand
         result = await drafting.aprepare(self, prepared) if drafted else None
         if result is None:
-            result = making.finish(self, prepared, await aio.make(prepared.life, prepared.binding, self.floor))
+            result = answering.finish(self, prepared, await aio.make(prepared.life, prepared.binding, self.floor))
         follows = bound.tool.follows and not bound.by_hand
         return await fallbacks.ainstead(self, prepared, result) if follows else result
 
@@ -213,15 +213,15 @@ class Guard(Declaring, Operating):
         """Return the call that a model asks for; or the result that says why there is none."""
         tool = self.tools.get(str(name))  # a model may send anything for a name
         if tool is None:
-            return making.unknown_tool(self, str(name))
+            return answering.unknown_tool(self, str(name))
         step = None if step is None else str(step)
         try:
             given = dict(arguments) if isinstance(arguments, Mapping) else tool.schema.read(arguments)
         except InvalidJson as error:
-            return making.invalid(self, by_model(tool, {}, step), {"arguments": str(error)})
+            return answering.invalid(self, by_model(tool, {}, step), {"arguments": str(error)})
         except (TypeError, AttributeError):
             why = f"JSON text or an object is wanted, not {type(arguments).__name__}"
-            return making.invalid(self, by_model(tool, {}, step), {"arguments": why})
+            return answering.invalid(self, by_model(tool, {}, step), {"arguments": why})
         return by_model(tool, given, step)
 
     def dispatch(self, name: str, arguments: Given, *, step: str | None = None) -> Result[Any]:

@@ -16,8 +16,9 @@ from hashlib import sha256
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
-from settled.api import care, making, secrets
+from settled.api import care, secrets
 from settled.api.batches import item_keys
+from settled.api.binding import encoder
 from settled.api.queue import ByKey, pages
 from settled.api.schema import BadArguments
 from settled.core import codec
@@ -301,7 +302,7 @@ class Work:
     def _result(self, entry: Entry | None) -> tuple[bytes | None, str]:
         if entry is None or not entry.effect.has_result:
             return None, ""
-        return making.encoder(self.guard, self.tool)(entry.effect.result)
+        return encoder(self.guard, self.tool)(entry.effect.result)
 
     def _contradict(self, call: Call, entry: Entry) -> bool:
         """Bring the effect as evidence against a record that says: not done."""

@@ -8,7 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from settled import host
-from settled.api import explain, facts, making, secrets
+from settled.api import explain, facts, secrets
+from settled.api.binding import make_binding
 from settled.core import notes, rules
 from settled.core.looking import LookAt, LookAway, UnderClaim, counts
 from settled.core.settle import settle
@@ -126,7 +127,7 @@ async def aprobe(guard: Guard, operation_id: str, *, wait: float = 0.0) -> Probi
     if tool is None:
         known = ", ".join(sorted(guard.tools)) or "none"
         raise DeclarationError(f"this guard has no tool {call.tool!r}; its tools are: {known}")
-    binding = making.make_binding(guard, tool, None)
+    binding = make_binding(guard, tool, None)
     if binding.probe is None:
         raise DeclarationError(f"{call.tool} declares no probe: a late answer or a person settles its calls")
     asked = Listening(binding.probe)

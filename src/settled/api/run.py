@@ -71,7 +71,7 @@ class Run:
             raise DeclarationError("a run needs an id that stays the same when it starts again: guard.run('trip-42')")
         if MARK in run_id:
             raise DeclarationError("a run's id has no control characters: U+001F stands between a run and a lane of it")
-        if within is not None and within < 0:
+        if within is not None and not within >= 0:  # so that NaN is refused too
             raise DeclarationError(f"within must be a number of seconds from 0 on, not {within!r}")
         if isinstance(answered, str):
             raise DeclarationError(f"answered must be a sequence of steps: answered=[{answered!r}]")
@@ -112,6 +112,8 @@ class Run:
 
     turn_was = ""
     """What the turn was named by before its history was shortened."""
+    after: Sequence[str] = ()
+    """What was answered last before this turn: its id, and the steps that it may be."""
     lane = ""
     """Of a joined agent."""
     lane_entry = 0
@@ -187,6 +189,7 @@ class Run:
             self._answered,
             on_error=self.on_error,
             turn_was=self.turn_was,
+            after=self.after,
             parent=inside.run_id if inside else "",
             parent_entry=outer.run_entry if outer else 0,
         )

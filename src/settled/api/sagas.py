@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from settled import host
-from settled.api import making, remains
+from settled.api import remains
+from settled.api.binding import make_binding
 from settled.api.bound import BoundCall, CallOptions
 from settled.api.queue import Listening
 from settled.api.undoing import NotFilled, arguments_for
@@ -156,7 +157,7 @@ def _settling(guard: Guard, call: Call) -> Binding | None:
     tool = guard.tools.get(call.tool)
     if tool is None:
         return None
-    binding = making.make_binding(guard, tool, None)
+    binding = make_binding(guard, tool, None)
     return binding if binding.probe is None else replace(binding, probe=Listening(binding.probe))
 
 

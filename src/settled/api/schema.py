@@ -219,7 +219,7 @@ class Schema:
 
 
 def snapshot(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments as they are now: what the caller changes later is not ours."""
+    """Return the arguments as they are now: what the caller, or a declared function, changes later is not ours."""
     return arguments if is_fixed(arguments) else copy.deepcopy(arguments)
 
 

@@ -100,7 +100,7 @@ class Tool(Generic[P, T]):
         """
         if key is not None and not key:
             raise DeclarationError(f"{self.name}: an empty key would make all such calls the same one")
-        if wait < 0 or (within is not None and within < 0):
+        if not wait >= 0 or not (within is None or within >= 0):  # so that NaN is refused too
             raise DeclarationError(f"{self.name}: wait and within are seconds from 0 on")
         ids = frozenset({despite} if isinstance(despite, str) else despite)
         return WithOptions(self, CallOptions(step=step, key=key, despite=ids, wait=wait, within=within))

@@ -161,7 +161,7 @@ def arguments_for(
         if tool is None:
             raise NotFilled(f"this process does not know {call.tool}, whose declaration says how it is undone")
         return _by_name(compensation, arguments, result, has_result=has_result)
-    from settled.api.making import view  # noqa: PLC0415 - it needs this module too
+    from settled.api.binding import view  # noqa: PLC0415 - it needs this module too
 
     assert tool is not None  # noqa: S101 - for the type checker: undo is a tool's
     try:

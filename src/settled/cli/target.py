@@ -1,6 +1,7 @@
 """What a command works on: the journal it was given, or the guard of an app with its journal, tools and key."""
 
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,7 +46,8 @@ class Given:
 def _without_password(address: str) -> str:
     """Return an address as it may be shown: a hint is read by others, and lands in logs."""
     secret = urlsplit(address).password
-    return address.replace(f":{secret}@", ":***@", 1) if secret else address
+    bare = address.replace(f":{secret}@", ":***@", 1) if secret else address
+    return re.sub(r"(?i)([?&][^=&]*(?:password|passwd|secret)=)[^&]*", r"\1***", bare)  # as a field: sslpassword=, too
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,11 @@ class EnterRun(Struct, frozen=True):
     """The claim of an entry whose process was seen dead: its lease need not be waited out."""
     turn_was: str = ""
     """What this turn was named by before its history was shortened: its entries are this turn's."""
+    after: Sequence[str] = ()
+    """What was answered last before this turn began: its id, and the steps that it may be.
+
+    Turns may look alike and share a name. The entry that has made this step, and those before, were at another one.
+    """
 
     def apply(self, books: Books, now: Moment) -> Entry | Held | Undone:
         """Return the memory of the new entry; or who works on the run, or that it is undone."""
@@ -142,6 +147,8 @@ class EnterRun(Struct, frozen=True):
         books.put_run(entered)
         if self.turn is not None:
             books.put_turn(self.tenant, self.run_id, self.turn, no)
+            if self.after:
+                books.put_turn(self.tenant, self.run_id, self._place(self.turn), no)
         return memory
 
     def _entered(self, books: Books, run: RunRecord, no: int, now: Moment) -> RunRecord:
@@ -179,15 +186,33 @@ class EnterRun(Struct, frozen=True):
         """Return the entries of this turn; another turn may have come between (a message that is delivered again)."""
         if self.turn is None:
             return just_before
-        return tuple(sorted(entry for entry in books.turn(self.tenant, self.run_id, self.turn) if entry < no))
+        entries = [entry for entry in books.turn(self.tenant, self.run_id, self.turn) if entry < no]
+        over = self._over(books, no, self.turn) if entries else 0
+        return tuple(sorted(entry for entry in entries if entry > over))
+
+    def _over(self, books: Books, no: int, turn: str) -> int:
+        """Return the last entry that was surely at an earlier turn; 0 if there is none.
+
+        Ids of calls come again: what was made since an entry of this very turn began is no earlier one's.
+        """
+        scope = scope_of_run(self.tenant, self.run_id)
+        found = next((each for step in self.after[1:] if (each := books.by_step(scope, step))), "")
+        call = books.by_id(found) if found else None
+        own = [entry for entry in books.turn(self.tenant, self.run_id, self._place(turn)) if entry < no] if call else ()
+        return 0 if call is None or call.entry >= min(own, default=no) else call.entry
+
+    def _place(self, turn: str) -> str:
+        """Return the name of a turn together with what was answered before it."""
+        return f"{turn}\x1f{self.after[0]}" if self.after else turn
 
     def _carry_over(self, books: Books) -> None:
         if self.turn is None or not self.turn_was:
             return
-        known = set(books.turn(self.tenant, self.run_id, self.turn))
-        for entry in books.turn(self.tenant, self.run_id, self.turn_was):
-            if entry not in known:
-                books.put_turn(self.tenant, self.run_id, self.turn, entry)
+        for name, was in {self.turn: self.turn_was, self._place(self.turn): self._place(self.turn_was)}.items():
+            known = set(books.turn(self.tenant, self.run_id, name))
+            for entry in books.turn(self.tenant, self.run_id, was):
+                if entry not in known:
+                    books.put_turn(self.tenant, self.run_id, name, entry)
 
 
 def _mark(books: Books, entry: Entry, scope: str, step: str) -> None:

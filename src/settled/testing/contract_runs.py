@@ -191,6 +191,20 @@ class RunContract(Timed):
         assert list(last.earlier) == [1, 3, 4, 5]
         assert list(entered(journal, "shortened", turn="t1").earlier) == [1]
 
+    def test_turns_of_one_name_are_told_apart_by_what_was_answered_before_them(self, journal: Journal) -> None:
+        """Where an id comes again, or nothing is told of it, all that was done under the name may be this turn's."""
+
+        def earlier(*after: str) -> list[int]:
+            return list(entered(journal, "window", turn="t", after=after).earlier)
+
+        first = entered(journal, "window", turn="t", after=("a", "t:a"))
+        journal.perform(Claim(scoped(journal, "window", first, step="t:b", operation_id="op_b")))
+        assert earlier("a", "t:a") == [1]  # the same turn once more
+        assert earlier("b", "t:b") == [2]  # the one after it; the second entry may have made something else
+        assert earlier("b", "t:b") == [2, 3]
+        assert earlier("a", "t:b") == [1, 2, 3, 4]  # its own calls are answered by that id, too
+        assert earlier() == [1, 2, 3, 4, 5]
+
     def test_an_irreversible_call_waits_for_what_is_open(self, journal: Journal) -> None:
         """Whatever its tool; a read is no matter."""
         entry = entered(journal, "final")

@@ -36,6 +36,7 @@ from settled.testing.records import (
     stands,
     unknown_call,
 )
+from settled.testing.sealing import sealed
 
 if TYPE_CHECKING:
     from settled.ports import Journal
@@ -187,11 +188,11 @@ class StoreContract(Timed):
         log = journal.log(call.operation_id)
         assert list(broken_chains(log)) == []
         assert (log[-1].head, log[-1].no) == (call.log_head, call.log_no)
-        assert journal.seal() is True
+        assert sealed(journal)
         head = journal.head()
         assert journal.seal() is False
         unknown_call(journal)
-        assert journal.seal() is True
+        assert sealed(journal)
         assert journal.head() != head
         assert journal.verify(head).ok
         assert journal.verify(journal.head()).ok

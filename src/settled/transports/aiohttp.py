@@ -50,6 +50,8 @@ class Making:
         return last
 
 
+_TUNNEL: Final = "CONNECT"
+"""What asks a proxy for a way to the other side, before the request."""
 _making: ContextVar[Making | None] = ContextVar("settled_aiohttp_making", default=None)
 
 
@@ -116,7 +118,7 @@ def _connect(original: Callable[..., Any]) -> Callable[..., Any]:
 def _send(original: Callable[..., Any]) -> Callable[..., Any]:
     async def send(req: Any, *args: Any, **kwargs: Any) -> Any:
         making = _making.get()
-        if making is None:
+        if making is None or req.method == _TUNNEL:
             return await original(req, *args, **kwargs)
         if not making.requests:
             return await _failing(making, original(req, *args, **kwargs))
@@ -133,7 +135,7 @@ def _send(original: Callable[..., Any]) -> Callable[..., Any]:
 def _start(original: Callable[..., Any]) -> Callable[..., Any]:
     async def start(response: Any, *args: Any, **kwargs: Any) -> Any:
         making = _making.get()
-        if making is None:
+        if making is None or response.method == _TUNNEL:
             return await original(response, *args, **kwargs)
         started = await _failing(making, original(response, *args, **kwargs))
         if making.requests:

@@ -261,6 +261,7 @@ GRAPHQL = [
     ({"errors": [{"message": "words", "type": "RATE_LIMITED"}]}, "retryable none"),
     ({"errors": [{"message": "words", "extensions": "odd"}], "data": None}, "permanent maybe"),
     (graphql("FORBIDDEN", "THROTTLED"), "permanent maybe"),
+    ({"data": None, "errors": [graphql("FORBIDDEN")["errors"][0] | {"path": ["refund"]}]}, "permanent maybe"),
     (graphql("FORBIDDEN", "INTERNAL_SERVER_ERROR"), "unknown maybe"),
 ]
 

@@ -484,8 +484,15 @@ def http_error(status, **headers):
 
 STDLIB = [
     *(
-        row(errno.errorcode[number], os_error(number), R)
+        row(errno.errorcode[number], through("socket.create_connection", os_error(number)), R)
         for number in (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL)
+    ),
+    *(
+        row(f"{errno.errorcode[number]}-not-seen-to-connect", os_error(number), expected)
+        for number, expected in (
+            *((errno.ECONNREFUSED, R), (errno.EADDRNOTAVAIL, R)),
+            *((errno.EHOSTUNREACH, U), (errno.ENETUNREACH, U)),
+        )
     ),
     row("ConnectionRefusedError-without-number", ConnectionRefusedError(), R),
     row("EAI_AGAIN", socket.gaierror(-3, "again"), R),
@@ -496,10 +503,10 @@ STDLIB = [
         for number in (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ETIMEDOUT)
     ),
     row("BrokenPipeError-without-number", BrokenPipeError(), U),
-    *(
-        row(errno.errorcode[number], os_error(number), R)
-        for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR)
-    ),
+    *(row(errno.errorcode[number], os_error(number), R) for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)),
+    row("EAGAIN-of-a-process", through("subprocess._execute_child", os_error(errno.EAGAIN)), R),
+    row("EAGAIN", os_error(errno.EAGAIN), U),
+    row("EINTR", os_error(errno.EINTR), U),
     row("BlockingIOError-after-some-bytes", BlockingIOError(errno.EAGAIN, "", 5), U),
     *(
         row(errno.errorcode[number], os_error(number), "partial some")

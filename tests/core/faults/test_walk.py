@@ -343,6 +343,20 @@ def test_a_count_of_tries_on_a_class_that_does_not_repeat_says_nothing():
     assert evidence(made("httpcore.ConnectError", last_attempt=SimpleNamespace(attempt_number=2))) is Evidence.NONE
 
 
+@pytest.mark.parametrize(
+    ("path", "error", "proved"),
+    [
+        ("shutil.rmtree", PermissionError(13, ""), False),
+        ("shutil.unpack_archive", IsADirectoryError(21, ""), False),
+        ("tarfile.extractall", PermissionError(13, ""), False),
+        ("shutil.rmtree", FileNotFoundError(2, ""), True),
+        ("shop.rmtree", PermissionError(13, ""), True),
+    ],
+)
+def test_work_on_many_files_that_broke_off_may_have_done_some(path, error, proved):
+    assert (evidence(through(path, error)) is Evidence.NONE) is proved
+
+
 def test_already_exists_after_a_hidden_repeat_may_be_our_own_success():
     fault = classify(client_error("BucketAlreadyOwnedByYou", 409, retries=2))
     assert (fault.own_success, fault.evidence) == (True, Evidence.MAYBE)

@@ -20,7 +20,8 @@ def of_proxy_answer(error: BaseException, situation: Situation) -> Fault:
     """Read a proxy's refusal to connect: the request itself was never sent."""
     answered = by_answer(error, situation)
     kind = answered.kind if answered is not None else FaultClass.RETRYABLE
-    return Fault(FaultClass.RETRYABLE if kind is FaultClass.UNKNOWN else kind, Evidence.NONE, "proxy")
+    kind = FaultClass.RETRYABLE if kind is FaultClass.UNKNOWN else kind
+    return Fault(kind, Evidence.NONE, "proxy", local=kind is FaultClass.PERMANENT)  # it is between us and everybody
 
 
 _EMPTY = (204, 205)

@@ -110,7 +110,8 @@ def _of_graphql(value: Mapping[str, Any]) -> Fault | None:
     if isinstance(data, Mapping) and any(field is not None for field in data.values()):
         return batches.partial("graphql_partial", Evidence.SOME)
     fault = _of_graphql_codes([_graphql_code(error) for error in errors])
-    return weakened(fault) if data else fault
+    # One with a path is of a field: where it may not be null, the others' data is gone, and not what they did.
+    return weakened(fault) if data or any(error.get("path") for error in errors) else fault
 
 
 def _of_graphql_codes(codes: list[str]) -> Fault:

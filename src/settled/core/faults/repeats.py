@@ -1,6 +1,7 @@
 """Requests that a client makes one after another by itself, repeats and redirects: only the last one's end is seen.
 
-Some errors say so. Of others it shows in the functions of the client that they came through, by their tracebacks.
+Some errors say so. Of others it shows in the functions of the client that they came through, by their tracebacks. So it
+is with work on many files: of those before the one that failed nothing is known.
 """
 
 from __future__ import annotations
@@ -82,9 +83,9 @@ def _came_late(error: BaseException) -> bool:
         frame, at = at.tb_frame, at.tb_next
         judge = _LATE.get(frame.f_code.co_name)
         if judge is not None:
-            module = look.text(frame.f_globals.get("__name__")).partition(".")[0]
-            if module in judge and judge[module](frame.f_locals):
-                return True
+            tells = judge.get(look.text(frame.f_globals.get("__name__")).partition(".")[0])
+            if tells is not None and tells(frame.f_locals):
+                return tells is not _on_many_files or not isinstance(error, FileNotFoundError)
     return False
 
 
@@ -142,6 +143,11 @@ def _always(_: Locals) -> bool:
     return True
 
 
+def _on_many_files(_: Locals) -> bool:
+    """Of those before the one that failed nothing is known, unless there was nothing to begin with."""
+    return True
+
+
 _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "urlopen": {"urllib3": _urllib3},
     "resolve_redirects": {"requests": _always, "niquests": _always},
@@ -161,5 +167,8 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "_retry_operation_async": {"httpx_retries": _is_not_none("response")},
     "retry_target": {"google": _some("error_list", 1)},
     "perform_request": {"elastic_transport": _some("errors")},
+    "rmtree": {"shutil": _on_many_files},
+    "unpack_archive": {"shutil": _on_many_files},
+    "extractall": {"zipfile": _on_many_files, "tarfile": _on_many_files},
 }
 """By the name of a function, and the package that it is of: whether its variables tell of an earlier request."""

@@ -29,17 +29,22 @@ _AMBIGUOUS = {
     errno.ECONNABORTED: "connection_aborted",
     errno.EPIPE: "broken_pipe",
     errno.ETIMEDOUT: "timeout",
+    errno.EAGAIN: "would_block",  # also of an answer that has not come: SO_RCVTIMEO, or a socket that does not block
+    errno.EINTR: "interrupted",
 }
 _LOCAL = {
     errno.EMFILE: "too_many_files",
     errno.ENFILE: "too_many_files",
     errno.ENOMEM: "no_memory",
-    errno.EAGAIN: "would_block",
-    errno.EINTR: "interrupted",
 }
 _CUT = {errno.ENOSPC: "disk_full", errno.EDQUOT: "disk_quota", errno.EIO: "io_error"}
 _REFUSED = (*(errno.EROFS, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL),)
 _BUSY = (errno.EBUSY, errno.ETXTBSY, errno.ESTALE)
+
+_ALSO_LATER = (errno.EHOSTUNREACH, errno.ENETUNREACH)
+"""What a connection that stands gets, too, when the way to the other side is lost while its answer is awaited."""
+_CONNECTS, _STARTS = "create_connection", "_execute_child"
+"""The function of socket and of asyncio that connects; that of subprocess that starts a process."""
 
 _CONNECTING = re.compile(r"Connect call failed|Tunnel connection failed")
 """How asyncio and http.client call a connection that was never made."""
@@ -50,8 +55,10 @@ def of_os(error: BaseException, situation: Situation) -> Fault | None:
     number = look.number(look.attr(error, "errno"))
     if _never_connected(error):
         return retryable(NOT_REACHED.get(number or 0, "connect_failed"))
-    if look.number(look.attr(error, "characters_written")):
-        return ambiguous("would_block")
+    if number == errno.EAGAIN and look.came_through([error], _STARTS):
+        return local("would_block")
+    if number in _ALSO_LATER and not look.came_through([error], _CONNECTS):
+        return ambiguous(NOT_REACHED[number])
     return _by_number(number, situation)
 
 

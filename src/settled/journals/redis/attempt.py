@@ -35,24 +35,30 @@ def _refuse(wanted: Sight) -> None:
 class Attempt:
     """One transaction on its way."""
 
+    trips: int
+    """How often the journal was looked at for what stands in the sight."""
+    _deadline: float
+    _books: RedisBooks
+
     def __init__(self, common: Transactions, group: Sequence[Member]) -> None:
         self.common, self.group = common, group
         self.transitions = [bare(member.transition) for member in group]
         self.hints = hints_of(self.transitions)
-        self.trips = 0
-        """How often the journal was looked at for what stands in the sight."""
+        self._found: tuple[Sight, Moment] | None = None
+        """What stands, where a commit by a guess has found something else."""
 
     def make(self, deadline: float) -> None:
         """Make it. Raises ``Conflict`` if others keep changing what it looks at."""
         self._deadline = deadline
         if self._guessing():
             return
-        sight, now = self._look()
+        sight, now = self._found or self._shown(self.hints)
         conflicts = 0
         while True:
+            self.trips = 1
             books = RedisBooks(sight, self._fetch)
             self._apply(books, now)
-            if not books.pages.changed and self.trips <= 1 and self.common.clock_record is None:
+            if not books.pages.changed and self.trips == 1 and self.common.clock_record is None:
                 return
             found = self._commit(books, None)
             if found is None:
@@ -86,29 +92,18 @@ class Attempt:
         self._found = found
         return False
 
-    _found: tuple[Sight, Moment] | None = None
-    """What a commit brought that found something else than was thought."""
-
-    def _look(self) -> tuple[Sight, Moment]:
-        if self._found is not None:
-            found, self._found = self._found, None
-            return found
-        return self._shown(self.hints)
-
     def _fetch(self, wanted: Sight) -> None:
         """Look once more, at what was not foreseen. Raises ``Conflict`` if what was seen before has changed."""
         hints = Hints()
         hints.put_first(wanted)
         self.hints.put_first(wanted)
         self.trips += 1
-        found, _ = self._shown(hints, count=False)
+        found, _ = self._shown(hints)
         if not self._books.sight.add(found):
             raise Conflict
 
-    def _shown(self, hints: Hints, *, count: bool = True) -> tuple[Sight, Moment]:
+    def _shown(self, hints: Hints) -> tuple[Sight, Moment]:
         (_, _, shown), before = self.common.ask(self.common.request(hints))
-        if count:
-            self.trips = 1
         return self._read(hints, shown, before)
 
     def _read(self, hints: Hints, shown: bytes, before: float) -> tuple[Sight, Moment]:
@@ -152,7 +147,6 @@ class Attempt:
         common = self.common
         (word, number, rest), before = common.ask_surely(common.commit(self.hints, books, about), self._deadline)
         if word == b"shown":
-            self.trips = 1
             return self._read(self.hints, rest, before)
         common.hear_now_and_then(rest, before)
         common.wrote(books, number if word == b"written" else None)

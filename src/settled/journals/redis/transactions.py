@@ -93,29 +93,22 @@ class Transactions:
             member.fail(explained(trouble, self._connections.address.shown, doing=doing))
 
     def _patiently(self, group: Sequence[Member]) -> Exception | None:
-        """Make the transaction until it is done; return what stands against it."""
+        """Make the transaction until it is done; return what stands against it, after which nothing of it stands."""
         deadline = time.monotonic() + self._connections.patience
         while True:
-            trouble = self._once(group, deadline)
-            if trouble is None or not (isinstance(trouble, Conflict) or away(trouble)):
-                return trouble
-            if time.monotonic() >= deadline or (isinstance(trouble, Conflict) and len(group) > 1):
+            try:
+                Attempt(self, group).make(deadline)
+            except Conflict as conflict:
+                trouble: Exception = conflict
+                again = len(group) == 1
+            except (Fault, OSError, JournalError) as fault:
+                self._connections.drop_line()
+                trouble, again = fault, away(fault)
+            else:
+                return None
+            if not again or time.monotonic() >= deadline:
                 return trouble
             time.sleep(uniform(0, 0.05))  # noqa: S311 - spreads those that wait; no secret
-
-    def _once(self, group: Sequence[Member], deadline: float) -> Exception | None:
-        """Make the transaction once; return what went wrong, after which nothing of it stands - or all of it does."""
-        try:
-            Attempt(self, group).make(deadline)
-        except Conflict as conflict:
-            return conflict
-        except (Fault, OSError) as fault:
-            self._connections.drop_line()
-            return fault
-        except JournalError as fault:
-            self._connections.drop_line()
-            return fault
-        return None
 
     # --- asking ---
 
