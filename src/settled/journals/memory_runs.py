@@ -51,7 +51,7 @@ class MemoryRuns:
         ids = {call.operation_id for call in calls}
         rows = [
             (row.operation_id, row.attempt, place)
-            for place, row in enumerate(self.rows)
+            for place, row in enumerate(self.rows, 1)  # 0 stands for: no attempt was begun
             if row.operation_id in ids and row.event in (Event.CLAIM, Event.BEGIN)
         ]
         return first_intents(rows, calls)

@@ -5,6 +5,7 @@ import pytest
 import settled
 from settled.errors import JournalError
 from tests.servers.postgres import PostgresServer
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -34,6 +35,13 @@ def test_a_standby_is_named_as_one(primary, tmp_path):
             act("one")
 
 
+def caught_up(primary, standby):
+    """Wait until the standby, which follows without being waited for, has what was committed."""
+    with primary.connect() as one, standby.connect() as other:
+        (come,) = one.execute("SELECT pg_current_wal_lsn()").fetchone()
+        until(lambda: other.execute("SELECT pg_last_wal_replay_lsn() >= %s", (come,)).fetchone()[0], "the standby")
+
+
 @pytest.mark.parametrize("in_step", [True, False])
 def test_a_standby_takes_over_between_an_effect_and_its_record(primary, tmp_path, in_step):
     effects = []
@@ -41,6 +49,8 @@ def test_a_standby_takes_over_between_an_effect_and_its_record(primary, tmp_path
     with PostgresServer(primary=primary) as standby:
 
         def fail_over():
+            if in_step:
+                caught_up(primary, standby)
             primary.kill()
             if not in_step:
                 standby.start()
