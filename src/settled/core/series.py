@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from settled.core.answer import STATUS_OF, Answer, by_itself, from_record, rejected
@@ -143,7 +144,9 @@ class Series(Wire):
 
     def opening(self) -> Invoke | None:
         """Return the first attempt of a call that needs no record; ``None`` if there is no time for it."""
-        return self._invocation(None, 1) if self.limits.deadline is None or self._time_left() else None
+        if self.limits.deadline is None:
+            return _opening(self.policy.timeout)
+        return self._invocation(None, 1) if self._time_left() else None
 
     def after(self, event: Event) -> Answer | Flow[Answer]:
         """Return the answer, if the first attempt without a record succeeded, as most do; else what follows."""
@@ -368,6 +371,12 @@ class Series(Wire):
     def value(self) -> object:
         """What the last attempt gave."""
         return None if self.returned is None else self.returned.value
+
+
+@lru_cache(maxsize=100)
+def _opening(timeout: float | None) -> Invoke:
+    """Return the same for all calls that need no record and have no deadline: such calls are many."""
+    return Invoke(None, 1, timeout, None)
 
 
 def _turned_away(shut: Shut) -> Answer:
