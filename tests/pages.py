@@ -36,7 +36,8 @@ def run(page: str, number: int, names: dict | None = None, /, **given) -> dict:
     code = compile(source, str(ROOT / page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     left = eval(code, names)
     if left is not None:
-        asyncio.run(left)
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # a thread keeps its own loop
+            runner.run(left)
     return names
 
 
