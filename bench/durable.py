@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import itertools
 import json
 import logging
@@ -409,6 +410,8 @@ def filled(folder: Path, records: int) -> None:
             End(own, 1, 1, None, b'1j{"number":1}').apply(books, now)
         connection.execute("COMMIT")
     connection.close()
+    with contextlib.closing(SqliteJournal(folder / "journal.db")) as journal:
+        journal.seal()  # as is done about once a second while calls are made
 
 
 REPLAY = {"settled, replay": replays}
