@@ -412,6 +412,7 @@ def filled(folder: Path, records: int) -> None:
     connection.close()
     with contextlib.closing(SqliteJournal(folder / "journal.db")) as journal:
         journal.seal()  # as is done about once a second while calls are made
+    os.sync()  # else what was filled in would be on its way to the disk while calls are measured
 
 
 REPLAY = {"settled, replay": replays}
