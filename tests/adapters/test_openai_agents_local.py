@@ -44,7 +44,7 @@ class Says(Model):
         return ModelResponse(output=output(said) if isinstance(said, str) else said, usage=Usage(), response_id=None)
 
     async def stream_response(self, *_, **__):
-        raise NotImplementedError  # as in the others' chats
+        raise NotImplementedError  # the SDK demands it of a model; nothing in these tests streams
         yield
 
     @property

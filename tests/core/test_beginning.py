@@ -1,7 +1,5 @@
 """What keeps a call from beginning, and the key that it sends once it does."""
 
-import pytest
-
 from settled.core.ask import Begun, Paused, Stands
 from settled.core.claim import Claim
 from settled.core.fallback import FELL_BACK
@@ -11,14 +9,8 @@ from settled.core.progress import End
 from settled.core.runs import scope_of_run
 from settled.core.states import State
 from settled.core.values import replace
-from settled.journals.memory import MemoryJournal
-from settled.testing.records import FakeClock, Look, begun, entered, make_ask
+from settled.testing.records import Look, begun, entered, make_ask
 from tests.core.build import BUSY
-
-
-@pytest.fixture
-def journal():
-    return MemoryJournal(FakeClock())
 
 
 def test_a_paused_tool_begins_nothing(journal):

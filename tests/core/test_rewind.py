@@ -10,18 +10,7 @@ from settled.core.runs import Held, LeaveRun
 from settled.core.saga import StartRollback
 from settled.core.states import State
 from settled.core.values import replace
-from settled.journals.memory import MemoryJournal
-from settled.testing.records import LOST, OTHER, OWNER, REFUSED, FakeClock, begun, ended, entered, make_ask, scoped
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
-
-
-@pytest.fixture
-def journal(clock):
-    return MemoryJournal(clock)
+from settled.testing.records import LOST, OTHER, OWNER, REFUSED, begun, ended, entered, make_ask, scoped
 
 
 @pytest.fixture

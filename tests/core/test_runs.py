@@ -6,18 +6,7 @@ from settled.core.books import Change, RunState
 from settled.core.progress import End
 from settled.core.runs import LeaveRun, ReadState, RenewRuns, SaveState, of_a_run_undone, run_of, scope_of_run
 from settled.core.saga import StartRollback
-from settled.journals.memory import MemoryJournal
-from settled.testing.records import OTHER, OWNER, FakeClock, Look, begun, entered, make_ask, scoped
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
-
-
-@pytest.fixture
-def journal(clock):
-    return MemoryJournal(clock)
+from settled.testing.records import OTHER, OWNER, Look, begun, entered, make_ask, scoped
 
 
 def enter(journal, claim="c1", run_id="trip", **more):

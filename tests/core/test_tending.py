@@ -7,19 +7,8 @@ from settled.core.settling import Resolve
 from settled.core.states import State
 from settled.core.tending import LONGEST, LayDown, TakeUp, next_look
 from settled.core.values import replace
-from settled.journals.memory import MemoryJournal
-from settled.testing.records import FakeClock, begun, ended, make_ask, unknown_call
+from settled.testing.records import begun, ended, make_ask, unknown_call
 from tests.core.build import at, attempt, call
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
-
-
-@pytest.fixture
-def journal(clock):
-    return MemoryJournal(clock)
 
 
 def in_doubt(**changes):

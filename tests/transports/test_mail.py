@@ -1,45 +1,28 @@
 """Mail by smtplib, against a real server on loopback: what its replies prove, held against what it took over."""
 
-import contextlib
 import smtplib
-import socket
-import threading
 
 import pytest
 
+from tests.transports.once import Once
 from tests.transports.side import closed_port
 
 USUAL = {"ehlo": "250-localhost\r\n250 AUTH PLAIN", "quit": "221 bye"}
 
 
-class MailServer:
+class MailServer(Once):
     """Speaks SMTP with one client; ``says`` gives the reply to a command, by its first word, and to the mail's end.
 
     A reply of ``""`` closes the connection instead.
     """
 
     def __init__(self, **says):
+        super().__init__()
         self.says, self.taken = says, 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.thread = threading.Thread(target=self._serve, daemon=True)
 
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        with contextlib.suppress(OSError):
-            self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        self.thread.join(10)
-
-    def _serve(self):
-        with contextlib.suppress(OSError):
-            sock, _ = self.listener.accept()
-            sock.settimeout(5)
-            with contextlib.closing(sock), sock.makefile("rb") as lines:
-                self._talk(sock, lines)
+    def talk(self, sock):
+        with sock.makefile("rb") as lines:
+            self._talk(sock, lines)
 
     def _talk(self, sock, lines):
         if not self._reply(sock, "hello", "220 ready"):

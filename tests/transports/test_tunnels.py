@@ -13,42 +13,26 @@ import pytest
 import requests
 
 from settled import transports
+from tests.transports.once import Once
 from tests.transports.rows import serving
 from tests.transports.side import Side
 
 
-class Proxy:
+class Proxy(Once):
     """Opens a tunnel to the port that is asked for, or answers CONNECT by ``status``; for one connection."""
 
     def __init__(self, status=200):
-        self.status = status
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        self.thread = threading.Thread(target=self._serve, daemon=True)
+        super().__init__()
+        self.status, self.url = status, f"http://127.0.0.1:{self.port}"
 
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        with contextlib.suppress(OSError):
-            self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        self.thread.join(10)
-
-    def _serve(self):
-        with contextlib.suppress(OSError):
-            sock, _ = self.listener.accept()
-            sock.settimeout(5)
-            with closing(sock):
-                head = b""
-                while b"\r\n\r\n" not in head:
-                    head += sock.recv(1)
-                sock.sendall(
-                    f"HTTP/1.1 {self.status} Said\r\n{'' if self.status == 200 else 'Retry-After: 1'}\r\n\r\n".encode()
-                )
-                if self.status == 200:
-                    self._pass_on(sock, int(head.split(b" ")[1].rpartition(b":")[2]))
+    def talk(self, sock):
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += sock.recv(1)
+        wait = "" if self.status == 200 else "Retry-After: 1"
+        sock.sendall(f"HTTP/1.1 {self.status} Said\r\n{wait}\r\n\r\n".encode())
+        if self.status == 200:
+            self._pass_on(sock, int(head.split(b" ")[1].rpartition(b":")[2]))
 
     def _pass_on(self, sock, port):
         with socket.create_connection(("127.0.0.1", port), timeout=5) as other:
