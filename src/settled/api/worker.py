@@ -195,7 +195,9 @@ class Worker:
     # --- ledgers ---
 
     async def _compare(self) -> None:
-        for compared in await acompare_due(self.guard, self._ledger_every) if self._ledger_every is not None else ():
+        if self._ledger_every is None:
+            return
+        for compared in await acompare_due(self.guard, self._ledger_every):
             settled, counted = (
                 self._done.settled,
                 {"happened": compared.happened, "did_not_happen": compared.did_not_happen},
