@@ -41,15 +41,18 @@ def make_binding(
     """Return what a driver needs to make a call of ``tool``; without arguments, to settle one."""
     parts = tool.parts or _parts(guard, tool)
     run = _not_to_be_run if arguments is None else _runner(guard, tool, arguments, ask, part)
+    binding = Binding(run, *parts)
     redacted = tool.checked.options.redact
-    clean = _cleaner(arguments.plain, redacted) if redacted and arguments else secrets.clean
-    return Binding(run, clean, *parts)
+    if redacted and arguments is not None:
+        binding.clean = _cleaner(arguments.plain, redacted)
+    return binding
 
 
 def _parts(guard: Guard, tool: Tool[Any, Any]) -> tuple[Any, ...]:
     """Return what all bindings of a tool have in common, in the order of ``Binding``."""
     options = tool.checked.options
     tool.parts = (
+        secrets.clean,
         tool.name,
         tool.checked.policy,
         tool.is_async,

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
-from settled.api import answering, drafting, fallbacks, making, recalling
+from settled.api import answering, at_once, drafting, fallbacks, making, recalling
 from settled.api.alerting import Postman
-from settled.api.bound import BoundCall
 from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
 from settled.api.current_run import current_run
 from settled.api.declaring import Declaring
+from settled.api.dispatching import Dispatching
 from settled.api.entering import Saga
 from settled.api.granting import grant_of, token_keys
 from settled.api.joining import Joined
@@ -27,12 +26,10 @@ from settled.api.recent import Recent
 from settled.api.result import Result
 from settled.api.run import Run
 from settled.api.runs_here import RunsHere
-from settled.api.tool import Tool, by_model
 from settled.api.vault import Vault
 from settled.core.breaker import Breaker
 from settled.core.budget import Pool, Pools, RetryBudget, RunBudget, TokenWindow
 from settled.core.invalid import InvalidStreak
-from settled.core.strict_json import InvalidJson
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
 from settled.drivers.loops import aside
@@ -42,8 +39,10 @@ from settled.drivers.waiting import in_loop
 from settled.errors import DeclarationError, JournalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from settled.api.bound import BoundCall
+    from settled.api.tool import Tool
     from settled.core.ask import Ask
     from settled.core.threshold import BreakerPolicy
     from settled.ports import Journal, Receiver, Sink
@@ -52,11 +51,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MOST_REMEMBERED = 10_000
 """Calls outside of runs that were told as open, of which this process remembers that."""
-Given = str | bytes | Mapping[str, Any]
-"""Arguments from a model: JSON text, or a mapping."""
 
 
-class Guard(Declaring, Operating):
+class Guard(Declaring, Dispatching, Operating):
     """Guards tools: every call of theirs ends settled. A sync and an async context manager.
 
     Args:
@@ -166,6 +163,10 @@ class Guard(Declaring, Operating):
         """Make a bound call from plain code; return its value or raise."""
         if bound.tool.needs_loop or bound.tool.follows:
             return self.make(bound).unwrap()
+        light = at_once.binding_of(self, bound)
+        if light is not None:
+            read: T = at_once.value_of(self, bound, light)
+            return read
         run = current_run.get()
         if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
             return cast("T", answering.value_on_record(self, bound.tool, known))
@@ -179,14 +180,17 @@ class Guard(Declaring, Operating):
         """Make a bound call from async code; return its value or raise."""
         if bound.tool.follows:
             return (await self.amake(bound)).unwrap()
+        light = at_once.binding_of(self, bound)
+        if light is not None:
+            read: T = await at_once.avalue_of(self, bound, light)
+            return read
         run = current_run.get()
         if run is not None and run.recollection and (known := await recalling.aknown(self, run, bound)):
             return cast("T", answering.value_on_record(self, bound.tool, known))
         prepared = making.prepare(self, bound)
         if isinstance(prepared, Result):
             return cast("T", prepared.unwrap())
-        answer = await aio.make(prepared.life, prepared.binding, self.floor)
-        value: T = answering.value_of(self, prepared, answer)
+        value: T = answering.value_of(self, prepared, await aio.make(prepared.life, prepared.binding, self.floor))
         return value
 
     async def amake(self, bound: BoundCall[T]) -> Result[T]:
@@ -208,35 +212,6 @@ class Guard(Declaring, Operating):
         """Return what a bound call would ask of the journal."""
         prepared = making.prepare(self, bound)
         return None if isinstance(prepared, Result) else prepared.life.ask
-
-    def bind(self, name: str, arguments: Given, *, step: str | None = None) -> BoundCall[Any] | Result[Any]:
-        """Return the call that a model asks for; or the result that says why there is none."""
-        tool = self.tools.get(str(name))  # a model may send anything for a name
-        if tool is None:
-            return answering.unknown_tool(self, str(name))
-        step = None if step is None else str(step)
-        try:
-            given = dict(arguments) if isinstance(arguments, Mapping) else tool.schema.read(arguments)
-        except InvalidJson as error:
-            return answering.invalid(self, by_model(tool, {}, step), {"arguments": str(error)})
-        except (TypeError, AttributeError):
-            why = f"JSON text or an object is wanted, not {type(arguments).__name__}"
-            return answering.invalid(self, by_model(tool, {}, step), {"arguments": why})
-        return by_model(tool, given, step)
-
-    def dispatch(self, name: str, arguments: Given, *, step: str | None = None) -> Result[Any]:
-        """Make the call that a model asks for: a tool's name, and JSON text or a mapping.
-
-        ``step`` names the call within its message (``"msg_7/2"``). Returns a ``Result`` for whatever
-        model or tool did wrong; raises only ``JournalError``.
-        """
-        bound = self.bind(name, arguments, step=step)
-        return bound.call() if isinstance(bound, BoundCall) else bound
-
-    async def adispatch(self, name: str, arguments: Given, *, step: str | None = None) -> Result[Any]:
-        """Like ``dispatch``, from async code."""
-        bound = self.bind(name, arguments, step=step)
-        return await bound.acall() if isinstance(bound, BoundCall) else bound
 
     def run(
         self,

@@ -70,12 +70,17 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
         guard.floor.attend()  # its asker may wait for the person whom the alert is to reach
     binding = make_binding(guard, tool, arguments, ask, bound.options.part)
     if place is NOWHERE and bound.options is ORDINARY:
-        life = Life(ask, tool.checked.policy, _UNLIMITED, guard.floor.now(), clean=binding.clean)
+        life = without_limits(guard, ask, binding)
     else:
         life = _life_in(place, guard, bound, ask, binding)
         if place.run is not None:
             _of_run(place.run, life, tool.name, binding, arguments)
     return Prepared(bound, life, binding, arguments.given)
+
+
+def without_limits(guard: Guard, ask: Ask | None, binding: Binding) -> Life:
+    """Return the machine of a call that is made nowhere in particular, with no options of its own."""
+    return Life(ask, binding.policy, _UNLIMITED, guard.floor.now(), clean=binding.clean)
 
 
 def _life_in(place: Place, guard: Guard, bound: BoundCall[Any], ask: Ask | None, binding: Binding) -> Life:

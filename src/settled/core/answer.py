@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from settled.core.commands import Returned
 from settled.core.states import State
 
 Status = Literal[
@@ -17,7 +16,7 @@ Status = Literal[
 
 if TYPE_CHECKING:
     from settled.core.call import Call
-    from settled.core.commands import Raised
+    from settled.core.commands import Returned
     from settled.core.model import Fault
 
 STATUS_OF: dict[State, Status] = {
@@ -68,10 +67,9 @@ def from_record(call: Call, *, like: bool = False) -> Answer:
     )
 
 
-def by_itself(outcome: Returned | Raised, attempts: int) -> Answer:
+def by_itself(returned: Returned, attempts: int) -> Answer:
     """Return the answer of an ask that succeeded and needs no record."""
-    value = outcome.value if type(outcome) is Returned else None
-    return Answer("succeeded", "", None, value, True, None, False, (), None, False, attempts)  # noqa: FBT003 - fast
+    return Answer("succeeded", value=returned.value, fresh=True, recorded=False, attempts=attempts)
 
 
 def rejected(reason: str, *, calls: tuple[Call, ...] = (), retry_after: float | None = None) -> Answer:

@@ -136,25 +136,12 @@ class Series(Wire):
 
     def unrecorded(self) -> Flow[Answer]:
         """Make a call that needs no record."""
-        opening = self.opening()
-        if opening is None:
+        if not self._time_left():
             return rejected("deadline")
-        found = self.after((yield opening))
-        return found if isinstance(found, Answer) else (yield from found)
+        return (yield from self.go_on((yield self._invocation(None, 1))))
 
-    def opening(self) -> Invoke | None:
-        """Return the first attempt of a call that needs no record; ``None`` if there is no time for it."""
-        if self.limits.deadline is None:
-            return _opening(self.policy.timeout)
-        return self._invocation(None, 1) if self._time_left() else None
-
-    def after(self, event: Event) -> Answer | Flow[Answer]:
-        """Return the answer, if the first attempt without a record succeeded, as most do; else what follows."""
-        if type(event) is Ended and event.fault is None:
-            return by_itself(event.outcome, 1)
-        return self._go_on(event)
-
-    def _go_on(self, event: Event) -> Flow[Answer]:
+    def go_on(self, event: Event) -> Flow[Answer]:
+        """Go on with a call that needs no record, whose first attempt has come to ``event``."""
         while type(event) is Ended and event.fault is not None:
             self.made, self.at = self.made + 1, event.at
             step = self._plan(event.fault, event, doubtful=False)
@@ -163,7 +150,9 @@ class Series(Wire):
             if isinstance(step, Stop):
                 return self._given_up(event.fault, step)
             event = yield self._invocation(None, self.made + 1)
-        return by_itself(event.outcome, self.made + 1) if type(event) is Ended else _turned_away(expect(event, Shut))
+        if type(event) is Ended:
+            return by_itself(expect(event.outcome, Returned), self.made + 1)
+        return _turned_away(expect(event, Shut))
 
     def _invocation(self, call: Call | None, no: int) -> Invoke:
         deadline = self.limits.deadline
@@ -374,8 +363,8 @@ class Series(Wire):
 
 
 @lru_cache(maxsize=100)
-def _opening(timeout: float | None) -> Invoke:
-    """Return the same for all calls that need no record and have no deadline: such calls are many."""
+def first_of(timeout: float | None) -> Invoke:
+    """Return the first attempt of a call that needs no record and has no deadline: the same for all of them."""
     return Invoke(None, 1, timeout, None)
 
 

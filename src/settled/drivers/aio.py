@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import Struct
 
 from settled import host
-from settled.core.answer import Answer
 from settled.core.commands import (
     Admit,
     Admitted,
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import TypeVar
 
+    from settled.core.answer import Answer
     from settled.core.commands import Command, Event, Flow
     from settled.core.machine import Life
     from settled.drivers.alarm import Limit
@@ -92,14 +92,7 @@ async def drive(flow: Flow[T], hand: Hand) -> T:
 def make(life: Life, binding: Binding, floor: Floor) -> Coroutine[Any, Any, Answer]:
     """Make one call. When the asker is cancelled a recorded call runs on, detached, and is recorded."""
     hand = Hand(binding, floor)
-    return _unrecorded(life, hand) if life.ask is None else _shielded(life, life.ask.operation_id, hand, floor)
-
-
-async def _unrecorded(life: Life, hand: Hand) -> Answer:
-    """Make a call without a record as ``life.run()`` does, which only one that does not succeed at once needs."""
-    opening = life.opening()
-    found = life.run() if opening is None else life.after(await hand.attempt_once(opening))
-    return found if isinstance(found, Answer) else await drive(found, hand)
+    return drive(life.run(), hand) if life.ask is None else _shielded(life, life.ask.operation_id, hand, floor)
 
 
 async def _shielded(life: Life, asker: str, hand: Hand, floor: Floor) -> Answer:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import Struct
 
 from settled import host
-from settled.core.answer import Answer
 from settled.core.commands import (
     Admit,
     Admitted,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
+    from settled.core.answer import Answer
     from settled.core.call import Call
     from settled.core.commands import Command, Event, Flow
     from settled.core.machine import Life
@@ -77,7 +77,7 @@ def make(life: Life, binding: Binding, floor: Floor) -> Answer:
     """Make one call in the calling thread. An interruption leaves what is unfinished to be joined."""
     hand = Hand(binding, floor)
     if life.ask is None:
-        return _unrecorded(life, hand)
+        return drive(life.run(), hand)
     asker = life.ask.operation_id
     floor.asking.add(asker)
     try:
@@ -90,11 +90,42 @@ def make(life: Life, binding: Binding, floor: Floor) -> Answer:
         floor.asking.discard(asker)
 
 
-def _unrecorded(life: Life, hand: Hand) -> Answer:
-    """Make a call without a record as ``life.run()`` does, which only one that does not succeed at once needs."""
-    opening = life.opening()
-    found = life.run() if opening is None else life.after(hand.attempt(opening))
-    return found if isinstance(found, Answer) else drive(found, hand)
+def attempt(command: Invoke, binding: Binding, floor: Floor) -> Ended | Shut:
+    """Make an attempt that needs no record; ``heed`` what comes of it."""
+    if command.first:
+        shut = floor.admit(binding)
+        if shut is not None:
+            return shut
+        floor.begin(binding)
+    make = run_here if command.timeout is None else leavable
+    # Not kept in a name: an error's traceback keeps this frame, which would keep the error.
+    return floor.judge(binding, make(command, binding, floor), command.no)
+
+
+def heed(event: Ended | Shut) -> Ended | Shut:
+    """Raise Ctrl-C, and what the tool raised to end the process: nothing has to be put on record before."""
+    if type(event) is Ended and (interruption := _interruption(event)) is not None:
+        raise interruption
+    return event
+
+
+def _interruption(ended: Ended) -> BaseException | None:
+    outcome = ended.outcome
+    if type(outcome) is Returned or isinstance(outcome.error, Exception) or leaked(outcome.error):
+        return None
+    return outcome.error
+
+
+def leavable(command: Invoke, binding: Binding, floor: Floor) -> Ended:
+    """Run the attempt in a thread that the caller can leave."""
+    slot: Leaving[Ended] = Leaving(late_of(command, binding, floor))
+    inside = while_blocked()
+    in_thread(lambda: slot.finish(inside.run(run_here, command, binding, floor)), f"settled-{binding.tool}")
+    try:
+        slot.done.wait(command.timeout)
+    except BaseException as error:  # noqa: BLE001 - Ctrl-C while waiting: the attempt runs on
+        return slot.leave() or raised(error, command, binding, floor, over=False, abandoned=True)
+    return slot.leave() or timed_out(command, binding, floor, over=False)
 
 
 class Hand(Struct):
@@ -148,30 +179,15 @@ class Hand(Struct):
 
     def _invoke(self, command: Invoke) -> Ended | Shut:
         if command.call is None:
-            return self.attempt(command)
+            return heed(attempt(command, self.binding, self.floor))
         if command.first:
             self.floor.begin(self.binding)
         return self._heeding(self._held(command, command.call))
 
-    def attempt(self, command: Invoke) -> Ended | Shut:
-        """Make an attempt that needs no record."""
-        binding, floor = self.binding, self.floor
-        if command.first:
-            shut = floor.admit(binding)
-            if shut is not None:
-                return shut
-            floor.begin(binding)
-        make = run_here if command.timeout is None else self._leavable
-        # Not kept in a name: an error's traceback keeps this frame, which would keep the error.
-        return self._heeding(floor.judge(binding, make(command, binding, floor), command.no))
-
     def _heeding(self, ended: Ended) -> Ended:
         """Ctrl-C, exit: it is put on record, and raised again once that is done."""
-        outcome = ended.outcome
-        if type(outcome) is Returned or isinstance(outcome.error, Exception) or leaked(outcome.error):
-            return ended
-        self.interruption = outcome.error
-        return replace(ended, abandoned=True)
+        self.interruption = _interruption(ended)
+        return ended if self.interruption is None else replace(ended, abandoned=True)
 
     def _held(self, command: Invoke, call: Call) -> Ended:
         """Run a recorded attempt, keeping its lease alive."""
@@ -182,22 +198,10 @@ class Hand(Struct):
         self.running = command
         floor.keeper.hold(operation_id, call.epoch, command.timeout)
         try:
-            make = run_here if command.timeout is None else self._leavable
+            make = run_here if command.timeout is None else leavable
             return make(command, self.binding, floor)
         finally:
             floor.keeper.let_go(operation_id)
-
-    @staticmethod
-    def _leavable(command: Invoke, binding: Binding, floor: Floor) -> Ended:
-        """Run the attempt in a thread that the caller can leave."""
-        slot: Leaving[Ended] = Leaving(late_of(command, binding, floor))
-        inside = while_blocked()
-        in_thread(lambda: slot.finish(inside.run(run_here, command, binding, floor)), f"settled-{binding.tool}")
-        try:
-            slot.done.wait(command.timeout)
-        except BaseException as error:  # noqa: BLE001 - Ctrl-C while waiting: the attempt runs on
-            return slot.leave() or raised(error, command, binding, floor, over=False, abandoned=True)
-        return slot.leave() or timed_out(command, binding, floor, over=False)
 
     def _sleep(self, command: Sleep) -> Woke:
         time.sleep(command.seconds)

@@ -1,0 +1,75 @@
+"""Reads that nothing is asked about: outside of runs, without options. Most succeed at once, and then that was all.
+
+They are made as all calls are, by the same steps of driver and machine; but a machine is made only for what did not
+succeed at the first attempt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from settled.api import answering
+from settled.api.asking import NOWHERE, place_of
+from settled.api.binding import make_binding
+from settled.api.bound import ORDINARY
+from settled.api.making import Prepared, without_limits
+from settled.api.schema import BadArguments
+from settled.core.commands import Ended, Returned
+from settled.core.series import first_of
+from settled.drivers import aio, sync
+
+if TYPE_CHECKING:
+    from settled.api.bound import BoundCall
+    from settled.api.guard import Guard
+    from settled.core.answer import Answer
+    from settled.core.commands import Flow, Shut
+    from settled.drivers.floor import Binding
+
+
+class GoingOn(Struct, frozen=True):
+    """A call whose first attempt did not succeed, or was not made."""
+
+    prepared: Prepared
+    flow: Flow[Answer]
+
+
+def binding_of(guard: Guard, bound: BoundCall[Any]) -> Binding | None:
+    """Return what makes such a call; ``None``: it is none, or something stands in its way that others can tell."""
+    tool = bound.tool
+    if not tool.checked.may_stay_unrecorded or bound.options is not ORDINARY or place_of(guard) is not NOWHERE:
+        return None
+    if guard.pauses.reason(tool.name) is not None:
+        return None
+    try:
+        return make_binding(guard, tool, tool.schema.bind(bound.args, bound.kwargs))
+    except BadArguments:
+        return None
+
+
+def value_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Any:
+    """Make the call from plain code; return its value or raise."""
+    event = sync.attempt(first_of(binding.policy.timeout), binding, guard.floor)
+    if type(event) is Ended and event.fault is None and type(event.outcome) is Returned:
+        return event.outcome.value
+    sync.heed(event)
+    more = _going_on(guard, bound, binding, event)
+    del event  # an error's traceback keeps this frame, which would keep the error
+    return answering.value_of(guard, more.prepared, sync.drive(more.flow, sync.Hand(binding, guard.floor)))
+
+
+async def avalue_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Any:
+    """Make the call from async code; return its value or raise."""
+    hand = aio.Hand(binding, guard.floor)
+    event = await hand.attempt_once(first_of(binding.policy.timeout))
+    if type(event) is Ended and event.fault is None and type(event.outcome) is Returned:
+        return event.outcome.value
+    more = _going_on(guard, bound, binding, event)
+    del event  # as above
+    return answering.value_of(guard, more.prepared, await aio.drive(more.flow, hand))
+
+
+def _going_on(guard: Guard, bound: BoundCall[Any], binding: Binding, event: Ended | Shut) -> GoingOn:
+    life = without_limits(guard, None, binding)
+    return GoingOn(Prepared(bound, life, binding), life.go_on(event))
