@@ -159,3 +159,97 @@ def test_another_asker_outside_of_runs_is_not_held_up_by_a_living_one(tmp_path: 
         with settled.Guard(address) as guard:
             assert declare(guard, tmp_path / "ledger").call(1).value == "paid 1"
         process.kill()
+
+
+IN_A_TURN = textwrap.dedent("""
+    import os, signal, sys
+    import settled
+
+    address, ledger, dies = sys.argv[1:]
+    guard = settled.Guard(address, lease=600)
+
+    @guard.tool(effect="write", name="pay")
+    def pay(to: str, note: str) -> str:
+        if dies == "after":
+            with open(ledger, "a") as file:
+                file.write("x")
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    def sleeps(_: float) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    import settled.drivers.sync
+    settled.drivers.sync.time.sleep = sleeps
+    with guard.run("r", turn="one"):
+        guard.dispatch("pay", {"to": "ann", "note": "order 7"}, step="m1/0")
+""")
+
+
+def killed_in_a_turn(address: str, ledger: Path, dies: str) -> None:
+    done = subprocess.run([sys.executable, "-c", IN_A_TURN, address, str(ledger), dies], timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+def declare_paying(guard: settled.Guard, ledger: Path, **options: Any) -> settled.Tool[[str, str], str]:
+    def pay(to: str, note: str) -> str:
+        with ledger.open("a") as file:
+            file.write("y")
+        return f"paid {to}"
+
+    tool: settled.Tool[[str, str], str] = guard.tool(effect="write", name="pay", **options)(pay)
+    return tool
+
+
+@pytest.mark.parametrize("turn", ["one", "two"])
+@pytest.mark.parametrize("note", ["order 7", "for order 7"])
+def test_what_a_killed_process_may_have_done_bars_a_model_in_any_turn_and_any_words(
+    tmp_path: Path, turn: str, note: str
+) -> None:
+    """Nobody has come by to settle it; whoever asks is told that it is in doubt, and never that it is done."""
+    address, ledger = f"sqlite:///{tmp_path}/j.db", tmp_path / "ledger"
+    killed_in_a_turn(address, ledger, "after")
+    with settled.Guard(address) as guard:
+        declare_paying(guard, ledger)
+        with guard.run("r", turn=turn):
+            said = [guard.dispatch("pay", {"to": "ann", "note": note}, step=f"m2/{n}") for n in range(3)]
+    assert ledger.read_text() == "x"
+    assert {one.status for one in said} <= {"unknown", "rejected"}
+    assert {earlier.status for one in said for earlier in one.earlier} <= {"unknown"}
+
+
+@pytest.mark.parametrize("turn", ["one", "two"])
+def test_the_same_call_of_a_program_is_barred_in_any_turn(tmp_path: Path, turn: str) -> None:
+    address, ledger = f"sqlite:///{tmp_path}/j.db", tmp_path / "ledger"
+    killed_in_a_turn(address, ledger, "after")
+    with settled.Guard(address) as guard:
+        pay = declare_paying(guard, ledger)
+        with guard.run("r", turn=turn):
+            same, another = pay.call("ann", "order 7"), pay.call("ann", "order 8")
+    assert (same.status, another.status) == ("unknown", "succeeded")
+    assert ledger.read_text() == "xy"
+
+
+@pytest.mark.parametrize("turn", ["one", "two"])
+@pytest.mark.parametrize("note", ["order 7", "for order 7"])
+def test_what_a_killed_process_has_surely_not_done_is_told_to_nobody_as_done(
+    tmp_path: Path, turn: str, note: str
+) -> None:
+    address, ledger = f"sqlite:///{tmp_path}/j.db", tmp_path / "ledger"
+    killed_in_a_turn(address, ledger, "before")
+    with settled.Guard(address) as guard:
+        declare_paying(guard, ledger)
+        with guard.run("r", turn=turn):
+            assert guard.dispatch("pay", {"to": "ann", "note": note}, step="m2/0").value == "paid ann"
+    assert ledger.read_text() == "y"
+
+
+def test_a_probe_settles_what_a_killed_process_has_left_to_another_turn(tmp_path: Path) -> None:
+    address, ledger = f"sqlite:///{tmp_path}/j.db", tmp_path / "ledger"
+    killed_in_a_turn(address, ledger, "after")
+    with settled.Guard(address) as guard:
+        declare_paying(guard, ledger, probe=lambda call: settled.Happened("paid ann"), max_request_lifetime=0.0)
+        with guard.run("r", turn="two"):
+            said = guard.dispatch("pay", {"to": "ann", "note": "order 7"}, step="m2/0")
+    assert (said.status, said.value, said.replayed) == ("succeeded", "paid ann", True)
+    assert ledger.read_text() == "x"

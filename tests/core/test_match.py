@@ -424,8 +424,32 @@ OTHER_CALL = {"identity": "1:other", "words": "1:other", "fingerprint": "1:other
 @pytest.mark.parametrize("state", MAY_HAVE_HAPPENED)
 def test_a_model_that_asks_for_something_else_is_told_what_was_done(state: State) -> None:
     kept = made(state=state)
-    assert found(by_model(**OTHER_CALL), kept) == Untold((kept,), once=True)
-    assert found(by_model(**OTHER_CALL, untold="block"), kept) == Untold((kept,), once=False)
+    other = {**OTHER_CALL, "alive": frozenset({"op_1"})}
+    assert found(by_model(**other), kept) == Untold((kept,), once=True)
+    assert found(by_model(**other, untold="block"), kept) == Untold((kept,), once=False)
+
+
+def test_what_an_earlier_entry_has_at_work_is_looked_at_before_it_can_be_missed() -> None:
+    """Its process may be dead: then it is in doubt, or proved undone; neither is said of it as it stands."""
+    left = made(state=S.PROCESSING)
+    assert found(by_model(**OTHER_CALL), left) == Suspect((left,))
+    assert found(by_model(**OTHER_CALL, while_unknown="allow"), left) == Suspect((left,))
+    assert found(asked(again(), **OTHER_CALL), left) is None
+    assert found(asked(again(), **OTHER_CALL, while_unknown="any"), left) == Suspect((left,))
+    of_another_turn = Entry(no=3)
+    assert found(asked(of_another_turn), left) == Suspect((left,))
+    assert found(asked(of_another_turn, while_unknown="allow"), left) is None
+    assert found(asked(of_another_turn, alive=frozenset({"op_1"})), left) is None
+    assert found(asked(of_another_turn, despite=frozenset({"op_1"})), left) is None
+    assert found(asked(of_another_turn, lane="b"), left) is None
+    for effect in HARMLESS:
+        assert found(by_model(**OTHER_CALL, terms={"effect": effect}), left) is None
+
+
+def test_what_runs_on_in_this_process_with_nobody_waiting_is_waited_for_in_any_turn() -> None:
+    left, of_another_turn = made(state=S.PROCESSING, owner=ME), Entry(no=3)
+    assert found(asked(of_another_turn, owner=ME), left) == like(left)
+    assert found(asked(of_another_turn, owner=ME, here=frozenset({"op_1"})), left) is None
 
 
 def test_only_a_model_is_told_and_only_of_what_may_have_happened_with_this_tool() -> None:

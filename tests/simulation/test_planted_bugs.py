@@ -44,6 +44,7 @@ JUMPS = replace(PROFILES["crowd"], name="jumps", jumps=60, weather="storm", cras
 LOSSES = replace(PROFILES["journal"], name="losses", journal_faults=0.15, crash=0.02, models=0.0, errands=3)
 NESTED = replace(PROFILES["nested"], name="inside", pause=0.02, tools=("bundle",), errands=3)
 REWORDING = replace(PROFILES["models"], name="rewording", variations=("identity", "content"), tools=("post", "note"))
+IN_FLIGHT = replace(REWORDING, name="in flight", workers=4, pause=0.03)
 SAFE = replace(PROFILES["pauses"], name="safe tools", tools=("set_status", "refund"), weather="storm", reconcilers=3)
 
 
@@ -190,7 +191,7 @@ def test_a_call_that_is_in_flight_counts_as_told(monkeypatch, planted):
         return found if found is not None and entry.untold(found.call) else None
 
     monkeypatch.setattr(match, "_unfinished", only_untold)
-    planted(REWORDING, "I1")
+    planted(IN_FLIGHT, "I1")
 
 
 def test_what_was_listed_to_one_call_of_a_message_counts_as_told_to_its_siblings(monkeypatch, planted):

@@ -144,7 +144,7 @@ class Unsettled(Struct, frozen=True):
 
 
 class Suspect(Struct, frozen=True):
-    """Like calls outside of any run are at work elsewhere: if their owners are dead, they are in doubt."""
+    """Calls that this one may be a repeat of are at work elsewhere: if their owners are dead, they are in doubt."""
 
     calls: tuple[Call, ...]
 

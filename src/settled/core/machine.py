@@ -246,13 +246,14 @@ class Life(Jointly):
         return claim if changed else rejected("unknown_before", calls=settled)
 
     def _suspect(self, claim: Claim, calls: tuple[Call, ...]) -> Flow[Answer | Claim]:
-        """Like calls of live processes are other actions; those of dead ones are in doubt, and bar this one."""
+        """Calls of live processes are other actions; those of dead ones are in doubt, and may bar this one."""
         alive = set(claim.ask.alive)
         for call in calls:
             dead = yield from self._bury(call)
             seen = (yield from self._watch(call)) if dead is None else call
             if seen is None:
-                return from_record(call)
+                same = call.identity == claim.ask.identity
+                return from_record(call) if same else rejected("unknown_before", calls=(call,))
             if dead is False or seen.state not in UNSETTLED:
                 alive.add(call.operation_id)
         return replace(claim, ask=replace(claim.ask, alive=frozenset(alive)))

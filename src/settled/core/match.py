@@ -71,14 +71,32 @@ def _as_before(books: Books, ask: Ask, entry: Entry) -> Match | Untold | None:
     return Untold(refused) if refused else Match(call, like) if call else None
 
 
-def _in_scope(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold | Barred | None:
+def _in_scope(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold | Barred | Suspect | None:
     found = _by_step(books, ask, entry) or _unfinished(books, ask, entry) or _old_words(books, ask, entry)
     begins = found is None or (
         isinstance(found, Match) and (_made_again(found.call, entry) or _goes_down(books, found.call, ask))
     )
     if not begins or ask.terms.effect in HARMLESS:
         return found
-    return _not_told_of(books, ask, entry) or _bar(books, ask) or found
+    return _left_behind(books, ask, entry) or _not_told_of(books, ask, entry) or _bar(books, ask) or found
+
+
+def _left_behind(books: Books, ask: Ask, entry: Entry) -> Match | Suspect | None:
+    """Calls at work since an earlier entry, of whatever turn: where their process is dead they are in doubt.
+
+    So they must be looked at before anything is said of them, and before something is done that they might bar.
+    """
+    if ask.while_unknown == "allow" and not ask.by_model:
+        return None
+    at_work = (c for c in _unsettled(books, ask) if c.state is State.PROCESSING and c.series != entry.no)
+    calls = [c for c in at_work if c.lane == ask.lane and _may_bar(c, ask) and not _for_other_sibling(c, ask, entry)]
+    same = [c for c in calls if c.identity == ask.identity]
+    here = next((c for c in same if c.owner == ask.owner and c.operation_id not in ask.here), None)
+    if here is not None:
+        return Match(here, like=True)  # it runs on in this process, and nobody waits for it
+    counted = calls if ask.by_model or ask.while_unknown == "any" else same
+    elsewhere = tuple(c for c in counted if c.owner != ask.owner and c.operation_id not in ask.alive)
+    return Suspect(elsewhere) if elsewhere else None
 
 
 def _old_words(books: Books, ask: Ask, entry: Entry) -> Match | Untold | None:
