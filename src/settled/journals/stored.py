@@ -30,6 +30,8 @@ class Errand:
 
     run: Callable[[Any, Moment], Any]
     """Takes the books of the journal's own kind."""
+    alone: bool = False
+    """It needs a transaction of its own."""
 
     def apply(self, books: Books, now: Moment) -> Any:
         """Do it."""

@@ -7,7 +7,9 @@ import psycopg
 import pytest
 
 from settled.core.model import KeyKind, Terms
+from settled.journals.commit import Member
 from settled.journals.prune import Pruned, prune
+from settled.journals.stored import Errand
 from settled.testing.records import FakeClock, begun, ended, make_ask
 from tests.journals.support import sealed_twice
 
@@ -133,6 +135,38 @@ def test_a_seal_waits_also_for_who_began_after_the_last_that_has_ended(open_jour
         slow.execute("COMMIT")
     assert journal.seal() is True
     assert not [problem for problem in journal.verify().problems if "seal" in problem]
+
+
+def test_a_transaction_that_has_written_before_does_not_seal(open_journal, postgres, schema_name):
+    """Others may have got a higher number than it, and drawn a lower one for a row: that row may come later."""
+    journal = open_journal()
+    begun(journal, make_ask())
+    columns = "operation_id, no, at, event, state, epoch, attempt, detail, digest, head"
+    row = f"INSERT INTO \"{schema_name}\".log ({columns}) VALUES (%s, 1, 0, 'claim', 'processing', 1, 1, '', '', 'h')"
+    with postgres.connect() as quick, postgres.connect() as slow:
+
+        def seal_late(books, now):
+            books.look("SELECT pg_current_xact_id()").fetchone()
+            for other, operation_id in ((slow, "op_slow"), (quick, "op_quick")):
+                other.execute("BEGIN")
+                other.execute(row, (operation_id,))
+            quick.execute("COMMIT")
+            return journal._sealer.seal(books, now)
+
+        assert journal.perform(Errand(seal_late)) == 0
+        slow.execute("COMMIT")
+    assert journal.seal() is True
+    assert not [problem for problem in journal.verify().problems if "seal" in problem]
+
+
+def test_a_seal_goes_alone_in_a_batch_with_others(open_journal):
+    journal = open_journal()
+    begun(journal, make_ask())
+    sealed = Member(Errand(lambda books, now: journal._sealer.seal(books, now), alone=True))
+    writes = [Member(Errand(lambda books, _, n=name: books.put_note("k", n, "text"))) for name in ("before", "after")]
+    journal._commit._run([writes[0], sealed, writes[1]])
+    assert [member.outcome() for member in (*writes, sealed)] == [None, None, 1]
+    assert journal.notes("k").keys() == {"before", "after"}
 
 
 def test_sealing_goes_on_under_constant_load(open_journal):

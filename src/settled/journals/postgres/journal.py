@@ -140,7 +140,7 @@ class PostgresJournal(StoredJournal):
 
     def seal(self) -> bool:
         """Chain the log heads that are new since the last seal; return whether there were any."""
-        sealed = in_pieces(lambda: self.perform(Errand(self._sealer.seal)))
+        sealed = in_pieces(lambda: self.perform(Errand(self._sealer.seal, alone=True)))
         if sealed:
             self._connections.identity.leave_mark()
         return sealed

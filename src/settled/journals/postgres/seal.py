@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from settled.journals.postgres.books import PostgresBooks
 
 _NEWEST: Final = "SELECT coalesce(max(id), 0) FROM log"
-_MY_NUMBER: Final = "SELECT pg_current_xact_id()::text"
+# None where the transaction has one already: then others may have got a higher one, and drawn a lower number for a row.
+_MY_NUMBER: Final = "SELECT CASE WHEN pg_current_xact_id_if_assigned() IS NULL THEN pg_current_xact_id()::text END"
 # Not the snapshot's list of open transactions: it ends at the last one that has completed.
 _ALL_OVER: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::numeric >= ?::text::numeric"
 _UPTO: Final = (
@@ -60,12 +61,15 @@ class Sealer:
     def _settled(self, books: PostgresBooks, sealed: int) -> int:
         """Return the highest number up to which every row that will ever be is there.
 
-        Whoever has drawn one of these had the number of its transaction before, and so a lower one than we get now.
+        Whoever has drawn one of these had the number of its transaction before, and so a lower one than we get now:
+        not while we have none, and so in a transaction of our own, which has written nothing yet.
         """
         (newest,) = books.look(_NEWEST).fetchone() or (0,)
         if newest <= sealed:
             return 0
-        (number,) = books.look(_MY_NUMBER).fetchone() or ("",)
+        (number,) = books.look(_MY_NUMBER).fetchone() or (None,)
+        if number is None:
+            return 0
         for candidate in ((newest, number), self._waiting):
             if candidate is not None and (books.look(_ALL_OVER, candidate[1]).fetchone() or (False,))[0]:
                 self._waiting = None if candidate[0] == newest else (newest, number)

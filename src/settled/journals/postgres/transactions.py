@@ -16,6 +16,7 @@ from settled.journals.postgres.locks import hints_of
 from settled.journals.postgres.parameters import Numbers
 from settled.journals.postgres.statements import LOCK
 from settled.journals.postgres.trouble import Conflict, again, away, explained, worth_waiting
+from settled.journals.stored import Errand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +55,7 @@ class Transactions:
 
     def run(self, batch: Sequence[Member]) -> None:
         """Perform a batch; every member gets its reply or its error. Raises only what interrupts the thread."""
-        groups = [list(batch)]
+        groups = _together(batch)
         while groups:
             group = groups.pop(0)
             try:
@@ -217,6 +218,13 @@ class Transactions:
     def _roll_back(self, line: Line | None) -> None:
         if line is not None and (line.connection.closed or not line.roll_back()):
             self._connections.drop_line()
+
+
+def _together(batch: Sequence[Member]) -> list[list[Member]]:
+    """Return the members in groups, one for each transaction."""
+    alone = [member for member in batch if isinstance(member.transition, Errand) and member.transition.alone]
+    others = [member for member in batch if member not in alone]
+    return [group for group in (others, *([member] for member in alone)) if group]
 
 
 def _apply(member: Member, books: PostgresBooks, now: Moment) -> None:
