@@ -162,7 +162,7 @@ def test_a_transaction_that_has_written_before_does_not_seal(open_journal, postg
 def test_a_seal_goes_alone_in_a_batch_with_others(open_journal):
     journal = open_journal()
     begun(journal, make_ask())
-    sealed = Member(Errand(lambda books, now: journal._sealer.seal(books, now), alone=True))
+    sealed = Member(Errand(journal._sealer.seal, alone=True))
     writes = [Member(Errand(lambda books, _, n=name: books.put_note("k", n, "text"))) for name in ("before", "after")]
     journal._commit._run([writes[0], sealed, writes[1]])
     assert [member.outcome() for member in (*writes, sealed)] == [None, None, 1]
