@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - help() reads it
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 
 from settled.core.entry import Entry
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from settled.recorder import Recorder
+from settled.recorder import Recorder  # noqa: TC001 - help() reads it
 
 
 class CurrentCall(Struct, frozen=True, eq=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ def probe(call: settled.Call) -> settled.NotHappened:
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "misspelt option": ({"efect": "write"}, "there is no option 'efect'.*effect"),
+    "option of others": ({"retries": 2}, "there is no option 'retries': write attempts=3, the first one included"),
+    "option of a run": ({"on_error": "compensate"}, "'on_error': it is an option of guard.run"),
     "misspelt effect": (
         {"effect": "writes"},
         "effect='writes' is none of read, idempotent, deduplicated, transactional, write",
@@ -153,3 +156,20 @@ def test_the_typed_options_are_the_options() -> None:
     declared = {f.name: f.type for f in fields(Options)}
     typed = {name: hint.__forward_arg__ for name, hint in ToolOptions.__annotations__.items()}
     assert typed == declared
+
+
+@pytest.mark.parametrize(
+    ("option", "kind"),
+    [({"retries": 3}, "RetryBudget"), ({"tokens": 3}, "TokenWindow"), ({"breaker": 3}, "BreakerPolicy")],
+)
+def test_an_option_of_a_run_that_is_of_the_wrong_kind_is_refused(option: dict[str, Any], kind: str) -> None:
+    with (
+        settled.Guard("memory://") as guard,
+        pytest.raises(settled.DeclarationError, match=f"must be a settled.{kind}"),
+    ):
+        guard.run("r", **option)
+
+
+@pytest.mark.parametrize("name", [name for name in settled.__all__ if name != "BoundCall"])
+def test_what_is_public_can_be_looked_up(name: str) -> None:
+    assert pydoc.render_doc(getattr(settled, name))

@@ -232,3 +232,20 @@ def test_a_journal_whose_extra_is_missing_names_it(shop, monkeypatch, url, packa
     ended = shop.cli("status", "--journal", url, "--json", journal=False)
     assert (ended.code, ended.error["code"]) == (6, "loading")
     assert package in ended.error["message"]
+
+
+def test_a_tool_that_is_named_for_its_guard_is_not_called(shop):
+    """A command that only looks would do what the tool does."""
+    (shop.folder / "night.py").write_text(
+        "import pathlib, settled\n"
+        "guard = settled.Guard('sqlite:///shop.db')\n"
+        "@guard.tool(effect='write')\n"
+        "def nightly() -> str:\n"
+        "    pathlib.Path('done').touch()\n"
+        "    return 'done'\n"
+    )
+    shop.make("mail", to="a")
+    ended = shop.cli("status", "--app", "night:nightly", journal=False)
+    assert ended.code == 6
+    assert "night:nightly is a tool: name the guard that it belongs to, as in night:guard" in ended.err
+    assert "done" not in there(shop.folder)

@@ -295,3 +295,12 @@ def test_a_late_end_whose_answer_was_lost_is_answered_by_what_stands() -> None:
     assert isinstance(again, FencedOut)
     assert again.call is not None
     assert again.call.result == codec.dumps("theirs")
+
+
+def test_what_is_in_doubt_says_why_by_the_attempt_that_may_have_been_done() -> None:
+    """A later attempt that was surely not done is not why nobody knows; what kept a repeat from being made is."""
+    kept = call(S.PROCESSING, attempt(1, MAYBE, fault=LOST), attempt(2))
+    for reason, told in ((BUSY.code, "read_timeout"), ("deadline", "deadline")):
+        ended = journal(kept).perform(End("op_1", 1, 2, BUSY, reason=reason))
+        assert isinstance(ended, Call)
+        assert (ended.state, ended.reason) == (S.UNKNOWN, told)

@@ -132,11 +132,11 @@ class Entering:
             raise not_joined(self.transition.run_id, reply)
         if isinstance(reply, Held):
             run = reply.run
-            message = f"another process works on {shown(run)} ({_who(run)}); nothing was done here"
+            message = f"{_who(run)} works on {shown(run)}; nothing was done here"
             raise RunInProgress(run.run_id, str(run.state), message)
         if isinstance(reply, Undone) and reply.run.state not in BARRED:
             run = reply.run
-            message = f"another process works on run {run.run_id!r}, inside of which this one is entered"
+            message = f"{_who(run)} works on run {run.run_id!r}, inside of which this one is entered"
             raise RunInProgress(run.run_id, str(run.state), message)
         if isinstance(reply, Undone):
             run = ended.run if isinstance(ended, Held) else ended or reply.run
@@ -172,4 +172,8 @@ def shown(run: RunRecord) -> str:
 
 
 def _who(run: RunRecord) -> str:
-    return f"process {run.owner.pid} on {run.owner.host}" if run.owner is not None else "unknown"
+    if run.owner is None:
+        return "another process"
+    if run.owner == host.this_process():
+        return "another thread or task of this process"
+    return f"another process ({run.owner.pid} on {run.owner.host})"

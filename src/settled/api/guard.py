@@ -14,6 +14,7 @@ from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
 from settled.api.current_run import current_run
 from settled.api.declaring import Declaring
+from settled.api.demands import demand
 from settled.api.dispatching import Dispatching
 from settled.api.entering import Saga
 from settled.api.granting import grant_of, token_keys
@@ -30,6 +31,7 @@ from settled.api.vault import Vault
 from settled.core.breaker import Breaker
 from settled.core.budget import Pool, Pools, RetryBudget, RunBudget, TokenWindow
 from settled.core.invalid import InvalidStreak
+from settled.core.threshold import BreakerPolicy
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
 from settled.drivers.loops import aside
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from settled.api.bound import BoundCall
     from settled.api.tool import Tool
     from settled.core.ask import Ask
-    from settled.core.threshold import BreakerPolicy
     from settled.ports import Journal, Receiver, Sink
     from settled.tokens import RunToken
 
@@ -104,6 +105,8 @@ class Guard(Declaring, Dispatching, Operating):
     ) -> None:
         if not lease > 0:
             raise DeclarationError(f"lease must be seconds above 0, not {lease!r}: a lease of 0 protects nothing")
+        demand("retries", retries, RetryBudget)
+        demand("breaker", breaker, BreakerPolicy)
         self.tenant, self.agent, self.lease, self.largest_result = tenant, agent, lease, largest_result
         self.vault, self.token_keys = Vault(encryption_key), token_keys(token_key)
         self.journal, spill = opened(journal, journal_id=journal_id, must_exist=must_exist, **journal_options)
@@ -146,7 +149,8 @@ class Guard(Declaring, Dispatching, Operating):
         """Make a bound call from plain code."""
         if bound.tool.needs_loop:
             if in_loop():
-                raise DeclarationError(f"{bound.tool.name} is async: await {bound.tool.name}.acall(…)")
+                name = bound.tool.name
+                raise DeclarationError(f"{name} is async: await {name}.acall(…), or guard.adispatch({name!r}, …)")
             return self.floor.home.run(self.amake(bound))
         if not bound.tool.follows and (light := at_once.binding_of(self, bound)) is not None:
             return at_once.result_of(self, bound, light)

@@ -199,12 +199,21 @@ class ToolOptions(TypedDict, total=False):
     discard: Any
 
 
+_MEANT = {
+    "retries": "write attempts=3, the first one included",
+    "max_retries": "write attempts=3, the first one included",
+    "on_error": 'it is an option of guard.run(…, on_error="compensate")',
+}
+"""What is looked for under names that no option is like."""
+
+
 def read_options(given: Mapping[str, Any]) -> Options:
     """Make options of keyword arguments. Raises ``DeclarationError`` for a name that does not exist."""
-    known = {f.name for f in fields(Options)}
+    known = sorted(f.name for f in fields(Options))
     for name in given:
         if name not in known:
-            raise DeclarationError(f"there is no option {name!r}{nearest(name, known)}")
+            meant = _MEANT.get(name)
+            raise DeclarationError(f"there is no option {name!r}{f': {meant}' if meant else nearest(name, known)}")
     return Options(**given)
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
 from settled import errors
-
-if TYPE_CHECKING:
-    from settled.core.answer import Status
-    from settled.partial.outcome import Item
+from settled.core.answer import Status  # noqa: TC001 - help() reads it
+from settled.partial.outcome import Item  # noqa: TC001 - as above
 
 T_co = TypeVar("T_co", covariant=True)
 

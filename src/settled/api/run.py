@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from settled.api import leaving, sagas, secrets, siblings
 from settled.api.current_run import current_run
+from settled.api.demands import demand
 from settled.api.entering import Entering, Saga
 from settled.api.granting import token_for
 from settled.api.recollection import Recollection
 from settled.api.run_state import State, decoded
 from settled.api.steps import adrive, drive
 from settled.core.breaker import Breaker
+from settled.core.budget import RetryBudget, TokenWindow
 from settled.core.charge import Charge
 from settled.core.entry import Entry
 from settled.core.invalid import InvalidStreak
@@ -24,6 +26,7 @@ from settled.core.joins import LookAtLanes
 from settled.core.lanes import MARK, lane_of
 from settled.core.metering import LookAtTokens, Meter
 from settled.core.runs import EnterRun, Held, ReadState, SaveState, scope_of_run
+from settled.core.threshold import BreakerPolicy
 from settled.core.values import replace
 from settled.current import CurrentCall, current
 from settled.drivers.floor import OF_A_RUN
@@ -38,10 +41,8 @@ if TYPE_CHECKING:
     from settled.api.guard import Guard
     from settled.api.steps import Steps
     from settled.core.books import RunRecord
-    from settled.core.budget import RetryBudget, TokenWindow
     from settled.core.joins import JoinRun
     from settled.core.rollback import Order
-    from settled.core.threshold import BreakerPolicy
     from settled.drivers.floor import Binding
     from settled.tokens import RunToken
 
@@ -73,6 +74,9 @@ class Run:
             raise DeclarationError("a run's id has no control characters: U+001F stands between a run and a lane of it")
         if within is not None and not within >= 0:  # so that NaN is refused too
             raise DeclarationError(f"within must be a number of seconds from 0 on, not {within!r}")
+        demand("retries", retries, RetryBudget)
+        demand("tokens", tokens, TokenWindow)
+        demand("breaker", breaker, BreakerPolicy)
         if isinstance(answered, str):
             raise DeclarationError(f"answered must be a sequence of steps: answered=[{answered!r}]")
         self.guard, self.run_id, self.turn = guard, run_id, turn

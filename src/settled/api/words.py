@@ -33,8 +33,9 @@ _REJECTED = {
     "breaker_open": "the tool fails too often at the moment; nothing was tried",
     "deadline": "there is no time left; nothing was tried",
     "superseded": "another process works on this run now; nothing was tried",
-    "untold_before": "nothing was done yet: this tool has made the calls listed here already. If one of them is what "
-    "you want, it is done; otherwise make your call again",
+    "untold_before": "nothing was done now: this tool has made the calls listed here before. If one of them is what "
+    "you want, do not make it again: it is done if it has succeeded, and may be done if it has not. Otherwise make "
+    "your call again",
     "unknown_before": "nothing was done: the outcome of the calls listed here is unknown, and until it is settled this "
     "tool is not called again",
     "unsettled_before": "nothing was done: it cannot be undone, and the calls listed here, made before it, are unknown "

@@ -10,6 +10,7 @@ from typing import Any
 
 from settled.api.guard import Guard
 from settled.api.opening import existing_only
+from settled.api.tool import Tool
 from settled.cli.exits import Exit, Problem
 from settled.errors import JournalError
 
@@ -66,6 +67,9 @@ def _attribute(module: ModuleType, path: str) -> Any:
 def _guard(found: Any, reference: str) -> Guard:
     if isinstance(found, Guard):
         return found
+    if isinstance(found, Tool):  # to call it would be to do what it does
+        module = reference.partition(":")[0]
+        raise Problem(Exit.LOADING, f"{reference} is a tool: name the guard that it belongs to, as in {module}:guard")
     if callable(found):
         try:
             found = found()

@@ -140,7 +140,7 @@ class End(Struct, frozen=True):
             fault=fault,
             result=self.result,
             note=self.note,
-            reason=self.reason,
+            reason=_why_in_doubt(attempts, fault, self.reason) if event is Event.DOUBT else self.reason,
             not_before=now.wall + (self.park or 0.0) if event is Event.PARK else None,
             decided="answer" if event in ANSWERS else "",
         )
@@ -179,6 +179,14 @@ class End(Struct, frozen=True):
         state = rules.closing_state(ended, final=self.fault.final)
         parked = state is State.NOT_DONE and self.park is not None
         return EVENT_FOR[State.PARKED if parked else state]
+
+
+def _why_in_doubt(attempts: Sequence[Attempt], fault: Fault | None, reason: str) -> str:
+    """Return why a call is in doubt: by an attempt that may have had its effect, not by one that surely had none."""
+    if fault is None or fault.evidence is not Proof.NONE or reason != fault.code:
+        return reason
+    faults = [a.fault for a in attempts if a.fault is not None and a.standing is Standing.MAYBE]
+    return faults[-1].code if faults else reason
 
 
 class Close(Struct, frozen=True):
