@@ -224,15 +224,48 @@ AIOHTTP = [
 # --- gRPC and Google ---
 
 NEVER_CONNECTED = "failed to connect to all addresses; last error: Connection refused"
-FROM_PEER = 'UNKNOWN:Error received from peer ipv4:10.0.0.1:443 {grpc_message:"failed to connect to all addresses"}'
+BACKEND_TOO_LARGE = "Stream removed (CLIENT: Received message larger than max (5000000 vs. 4194304))"
 RETRY_INFO = (
     b"\x08\x08\x12\x01m\x1a6\n(type.googleapis.com/google.rpc.RetryInfo\x12\n\n\x08\x08\x03\x10\x80\xca\xb5\xee\x01"
 )
 
+READY, TRANSIENT_FAILURE, SHUT_DOWN = 2, 3, 4
+
+
+def called_on(state, error, *, package="grpc"):
+    """Return the error as it comes out of a call on a channel in that state."""
+    channel = SimpleNamespace(check_connectivity_state=lambda _: state)
+    return through(f"{package}._channel.__call__", error, self=SimpleNamespace(_channel=channel))
+
+
+def awaited_on(state, error):
+    """Do the same for grpc.aio."""
+    channel = SimpleNamespace(check_connectivity_state=lambda _: state)
+    call = SimpleNamespace(_cython_call=SimpleNamespace(_channel=channel))
+    return through("grpc.aio._call.__await__", error, self=call)
+
+
+def out_of_a_stream(name, error):
+    return through(f"grpc.{name}", error)
+
+
 GRPC = [
-    row("UNAVAILABLE-never-connected", rpc_error("UNAVAILABLE", NEVER_CONNECTED), R),
-    row("UNAVAILABLE-Connect-failed", rpc_error("UNAVAILABLE", "Connect failed"), R),
-    row("UNAVAILABLE-handed-on-by-the-peer", rpc_error("UNAVAILABLE", NEVER_CONNECTED, debug=FROM_PEER), U),
+    row(
+        "UNAVAILABLE-never-connected",
+        called_on(TRANSIENT_FAILURE, rpc_error("UNAVAILABLE", NEVER_CONNECTED)),
+        R,
+    ),
+    row("UNAVAILABLE-Connect-failed", called_on(TRANSIENT_FAILURE, rpc_error("UNAVAILABLE", "Connect failed")), R),
+    # word for word the same, once a peer hands on what its own channel said
+    row("UNAVAILABLE-handed-on-by-the-peer", called_on(READY, rpc_error("UNAVAILABLE", NEVER_CONNECTED)), U),
+    row("UNAVAILABLE-channel-closed", called_on(SHUT_DOWN, rpc_error("UNAVAILABLE", NEVER_CONNECTED)), U),
+    row("UNAVAILABLE-channel-not-seen", rpc_error("UNAVAILABLE", NEVER_CONNECTED), U),
+    row(
+        "UNAVAILABLE-other-channel",
+        called_on(TRANSIENT_FAILURE, rpc_error("UNAVAILABLE", NEVER_CONNECTED), package="shop"),
+        U,
+    ),
+    row("UNAVAILABLE-broke-later", called_on(TRANSIENT_FAILURE, rpc_error("UNAVAILABLE", "Socket closed")), U),
     row("UNAVAILABLE-Socket-closed", rpc_error("UNAVAILABLE", "Socket closed"), U),
     row("DEADLINE_EXCEEDED", rpc_error("DEADLINE_EXCEEDED"), U),
     row("CANCELLED", rpc_error("CANCELLED"), U),
@@ -246,7 +279,25 @@ GRPC = [
         R,
     ),
     row("RESOURCE_EXHAUSTED-pushback", rpc_error("RESOURCE_EXHAUSTED", metadata=(("grpc-retry-pushback-ms", "5"),)), R),
-    row("RESOURCE_EXHAUSTED", rpc_error("RESOURCE_EXHAUSTED"), P),
+    row("RESOURCE_EXHAUSTED", rpc_error("RESOURCE_EXHAUSTED"), R),
+    row("answer-too-large", rpc_error("RESOURCE_EXHAUSTED", BACKEND_TOO_LARGE), LOST),
+    row(
+        "answer-too-large-to-send",
+        rpc_error("RESOURCE_EXHAUSTED", "SERVER: Sent message larger than max (5 vs. 4)"),
+        LOST,
+    ),
+    row("too-large-not-said-what", rpc_error("RESOURCE_EXHAUSTED", "Received message larger than max (5 vs. 4)"), LOST),
+    row("request-too-large", rpc_error("RESOURCE_EXHAUSTED", "SERVER: Received message larger than max (5 vs. 4)"), P),
+    row(
+        "request-too-large-to-send",
+        rpc_error("RESOURCE_EXHAUSTED", "CLIENT: Sent message larger than max (5 vs. 4)"),
+        P,
+    ),
+    *(
+        row(f"{name}-amid-answers-{way}", out_of_a_stream(way, rpc_error(name)), expected)
+        for way in ("_channel._next", "aio._call._fetch_stream_responses", "aio._call.read")
+        for name, expected in (("ABORTED", U), ("FAILED_PRECONDITION", LOST), ("PERMISSION_DENIED", P))
+    ),
     row("INVALID_ARGUMENT", rpc_error("INVALID_ARGUMENT"), M),
     row("OUT_OF_RANGE", rpc_error("OUT_OF_RANGE"), M),
     *(
@@ -264,7 +315,14 @@ GRPC = [
         )
     ),
     row("ALREADY_EXISTS-after-doubt", rpc_error("ALREADY_EXISTS"), LOST, doubtful=True),
-    row("aio", rpc_error("UNAVAILABLE", NEVER_CONNECTED, path="grpc.aio._call.AioRpcError"), R),
+    *(
+        row(
+            f"aio-{state}",
+            awaited_on(state, rpc_error("UNAVAILABLE", NEVER_CONNECTED, path="grpc.aio._call.AioRpcError")),
+            said,
+        )
+        for state, said in ((TRANSIENT_FAILURE, R), (READY, U))
+    ),
 ]
 
 
@@ -279,7 +337,11 @@ def of_httplib2(status, previous=None):
 
 
 GOOGLE = [
-    row("over-gRPC", api_core("ServiceUnavailable", rpc_error("UNAVAILABLE", NEVER_CONNECTED)), R),
+    row(
+        "over-gRPC",
+        api_core("ServiceUnavailable", called_on(TRANSIENT_FAILURE, rpc_error("UNAVAILABLE", NEVER_CONNECTED))),
+        R,
+    ),
     row("over-gRPC-aborted", api_core("Aborted", rpc_error("ABORTED")), R),
     row("over-HTTP-503", api_core("ServiceUnavailable", code=503, response=httpx.Response(503)), U),
     row("over-HTTP-429", api_core("TooManyRequests", code=429, response=httpx.Response(429)), R),

@@ -24,7 +24,7 @@ def of_call(error: BaseException, situation: Situation) -> Fault | None:
     if not isinstance(name, str) or look.attr(error, "response") is not None:
         return by_answer(error, situation)
     delay = _retry_delay(error)
-    fault = of_code(name, asks_to_wait=delay is not None, never_connected=False, situation=situation)
+    fault = of_code(name, never_connected=False, situation=situation)
     return replace(fault, retry_after=delay)
 
 

@@ -83,7 +83,7 @@ def _came_late(error: BaseException) -> bool:
         frame, at = at.tb_frame, at.tb_next
         judge = _LATE.get(frame.f_code.co_name)
         if judge is not None:
-            tells = judge.get(look.text(frame.f_globals.get("__name__")).partition(".")[0])
+            tells = judge.get(look.package(frame))
             if tells is not None and tells(frame.f_locals):
                 return tells is not _on_many_files or not isinstance(error, FileNotFoundError)
     return False
