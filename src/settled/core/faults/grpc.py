@@ -95,7 +95,8 @@ def _never_connected(error: BaseException) -> bool:
         return False
     makers = (frame.f_locals.get("self") for frame in look.frames(error) if look.package(frame) == "grpc")
     channels = (look.attr(maker, *way) for maker in makers for way in (("_channel",), ("_cython_call", "_channel")))
-    return any(look.called(each, "check_connectivity_state", False) == _TRANSIENT_FAILURE for each in channels)
+    ask = "check_connectivity_state"
+    return any(look.called(each, ask, False) == _TRANSIENT_FAILURE for each in channels)  # noqa: FBT003 - not to connect
 
 
 def _amid_answers(error: BaseException) -> bool:
