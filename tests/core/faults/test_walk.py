@@ -351,6 +351,28 @@ def test_hostile_attributes_count_as_missing():
     assert (fault.kind, fault.evidence) == (FaultClass.UNKNOWN, Evidence.MAYBE)
 
 
+def raising(self, *_):
+    raise RuntimeError("not to be looked at")
+
+
+PARTS = ("args", "__cause__", "__context__", "__traceback__", "__suppress_context__", "__getattribute__")
+
+
+@pytest.mark.parametrize("base", [ValueError, OSError, httpx.ConnectError, ToolError])
+@pytest.mark.parametrize("part", PARTS)
+def test_an_error_that_cannot_be_looked_at_proves_nothing(base, part):
+    kind = type("HostileError", (base,), {part: raising if part == "__getattribute__" else property(raising)})
+    error = kind("words")
+    fault = classify(error)
+    assert (fault.code, fault.evidence) == ("unreadable_error", Evidence.MAYBE)
+    assert fault.message.startswith("HostileError")
+
+
+def test_a_class_that_cannot_be_looked_at_proves_nothing():
+    odd = type("Odd", (type,), {"__eq__": lambda self, other: self is other, "__hash__": None})
+    assert classify(odd("OddError", (httpx.ConnectError,), {})("words")).code == "unreadable_error"
+
+
 def test_a_stream_is_not_read():
     class Unread(httpx.SyncByteStream):
         def __iter__(self):
