@@ -481,6 +481,8 @@ def rd(name, text="", base="RedisError", **attributes):
     return made(f"redis.exceptions.{name}", text, bases=(fake(f"redis.exceptions.{base}"),), **attributes)
 
 
+OF_A_PIPELINE = "Command # 2 (SET a\nb 1) of pipeline caused error: "
+
 REDIS = [
     row(
         "refused",
@@ -505,7 +507,16 @@ REDIS = [
     row("NoPermissionError", rd("NoPermissionError", base="ResponseError"), P),
     row("DataError", rd("DataError"), P),
     row("WatchError", rd("WatchError"), R),
-    row("OutOfMemoryError", rd("OutOfMemoryError", base="ResponseError"), P),
+    row("OutOfMemoryError", rd("OutOfMemoryError", base="ResponseError"), R),
+    *(row(word, rd("ResponseError", f"{word} words"), R) for word in ("BUSY", "MISCONF", "NOREPLICAS")),
+    *(row(word, rd("ResponseError", f"{word} words"), P) for word in ("BUSYGROUP", "BUSYKEY", "ERR")),
+    *(
+        row(f"{word}-after-doubt", rd("ResponseError", f"{word} words"), LOST, doubtful=True)
+        for word in ("BUSYGROUP", "BUSYKEY")
+    ),
+    row("in-a-pipeline", rd("ResponseError", f"{OF_A_PIPELINE}WRONGTYPE"), LOST),
+    row("in-a-pipeline-for-now", rd("ResponseError", f"{OF_A_PIPELINE}NOREPLICAS Not enough"), U),
+    row("in-a-pipeline-read-only", rd("ReadOnlyError", f"{OF_A_PIPELINE}words", base="ResponseError"), U),
 ]
 
 # --- MCP's exception; its results are below ---
