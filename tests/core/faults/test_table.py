@@ -178,6 +178,8 @@ URLLIB3 = [
     row("ProtocolError", u3("ProtocolError"), U),
     row("IncompleteRead", u3("IncompleteRead"), U),
     row("InvalidHeader-of-the-answer", u3("InvalidHeader"), U),
+    row("FullPoolError", u3("FullPoolError"), U),
+    row("EmptyPoolError", u3("EmptyPoolError"), R),
     row("ProxyError-not-reached", u3("ProxyError", original_error=OSError("Tunnel connection failed: 403")), R),
     row("ProxyError", u3("ProxyError", original_error=RESET), U),
 ]
@@ -442,8 +444,8 @@ MODELS = [
 # --- databases ---
 
 
-def postgres(state, **attributes):
-    return made("psycopg.errors.SomeState", bases=(fake("psycopg.Error"),), sqlstate=state, **attributes)
+def postgres(state, words="words", **attributes):
+    return made("psycopg.errors.SomeState", words, bases=(fake("psycopg.Error"),), sqlstate=state, **attributes)
 
 
 def operational(text):
@@ -464,8 +466,26 @@ POSTGRES = [
     *(row(state, postgres(state), U) for state in ("08007", "40003")),
     row("23505", postgres("23505"), P),
     row("23505-after-doubt", postgres("23505"), LOST, doubtful=True),
-    *(row(state, postgres(state), P) for state in ("23503", "22P02", "42601", "28P01")),
-    *(row(state, postgres(state), P) for state in ("53100", "53200", "58030", "XX000", "XX001")),
+    *(row(state, postgres(state), P) for state in ("23503", "22P02", "42601", "28P01", "42501", "0A000", "P0001")),
+    *(row(state, postgres(state), P) for state in ("25P02", "3D000", "54000", "55000", "44000", "XX001", "XX002")),
+    *(row(state, postgres(state), R) for state in ("53100", "53200", "58030", "XX000", "25006", "57P05", "55006")),
+    *(row(f"{state}-of-a-pooler", postgres(state), R) for state in ("26000", "42P05")),
+    *(row(f"{state}-of-cockroach", postgres(state), U) for state in ("XXA00", "XXUUU")),
+    row("old-plan", postgres("0A000", words="cached plan must not change result type"), R),
+    *(
+        row(f"put-together-{n}", operational(words), P)
+        for n, words in enumerate(
+            (
+                "the query has 1 placeholders but 2 parameters were passed",
+                "cannot adapt type 'dict' using placeholder '%s' (format: AUTO)",
+                "query parameter missing: name",
+                "only '%s', '%b', '%t' are allowed as placeholders, got '%d'",
+            )
+        )
+    ),
+    row("nothing-to-fetch", operational("the last operation didn't produce records (command status: INSERT 0 1)"), U),
+    row("psycopg2-pool", through("psycopg2.pool.getconn", made("psycopg2.pool.PoolError", "exhausted")), R),
+    row("psycopg2-pool-put-back", through("psycopg2.pool.putconn", made("psycopg2.pool.PoolError", "closed")), U),
     row("unknown-state", postgres("99999"), U),
     row("asyncpg", made("asyncpg.exceptions.X", bases=(fake("asyncpg.PostgresError"),), sqlstate="40001"), R),
     row(
