@@ -1,9 +1,13 @@
 """Requests that a client makes one after another, and errors out of another process: what their way here tells."""
 
 import concurrent.futures
+import errno
 import multiprocessing
+import shutil
 import socket
 import ssl
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
@@ -158,12 +162,39 @@ def test_a_count_of_tries_on_a_class_that_does_not_repeat_says_nothing():
         ("shutil.copymode", PermissionError(1, ""), False),
         ("shutil.copystat", PermissionError(1, ""), False),
         ("shutil.copyfile", PermissionError(13, ""), True),
+        ("shutil._make_tarball", PermissionError(13, ""), False),
+        ("shutil._make_zipfile", PermissionError(13, ""), False),
+        ("tempfile.__exit__", FileNotFoundError(2, ""), False),
+        ("tempfile.close", FileNotFoundError(2, ""), False),
         ("shutil.rmtree", FileNotFoundError(2, ""), True),
         ("shop.rmtree", PermissionError(13, ""), True),
     ],
 )
 def test_work_on_many_files_that_broke_off_may_have_done_some(path, error, proved):
     assert (evidence(through(path, error)) is Evidence.NONE) is proved
+
+
+def test_a_file_that_was_taken_away_from_its_temporary_place_is_there(tmp_path):
+    def act():
+        with tempfile.NamedTemporaryFile(dir=tmp_path) as file:
+            Path(file.name).rename(tmp_path / "there")
+
+    with pytest.raises(FileNotFoundError) as caught:
+        act()
+    assert (tmp_path / "there").exists()
+    assert evidence(caught.value) is Evidence.MAYBE
+
+
+def test_a_copy_whose_mode_cannot_be_set_is_there(tmp_path, monkeypatch):
+    def chmod(*_, **__):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    (tmp_path / "here").write_text("words")
+    monkeypatch.setattr("os.chmod", chmod)
+    with pytest.raises(PermissionError) as caught:
+        shutil.copy(tmp_path / "here", tmp_path / "there")
+    assert (tmp_path / "there").read_text() == "words"
+    assert evidence(caught.value) is Evidence.MAYBE
 
 
 def test_already_exists_after_a_hidden_repeat_may_be_our_own_success():

@@ -193,9 +193,14 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "__call__": {"boto3": _some("responses")},
     "_flush": {"boto3": _always},
     "rmtree": {"shutil": _on_many_files},
-    # once the contents are there
+    "_make_zipfile": {"shutil": _always},
+    "_make_tarball": {"shutil": _always},
+    # once the contents are there, or have been taken away
     "copymode": {"shutil": _always},
     "copystat": {"shutil": _always},
+    "putfo": {"paramiko": _is_not_none("size")},
+    "__exit__": {"tempfile": _always},
+    "close": {"tempfile": _always},
     "unpack_archive": {"shutil": _on_many_files},
     "extractall": {"zipfile": _on_many_files, "tarfile": _on_many_files},
 }

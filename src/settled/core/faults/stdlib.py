@@ -46,8 +46,8 @@ _ALSO_LATER = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 _CONNECTS, _STARTS = "create_connection", "_execute_child"
 """The function of socket and of asyncio that connects; that of subprocess that starts a process."""
 
-_CONNECTING = re.compile(r"Connect call failed|Tunnel connection failed")
-"""How asyncio and http.client call a connection that was never made."""
+_CONNECTING = re.compile(r"Connect call failed|Tunnel connection failed|All connection attempts failed")
+"""How asyncio, http.client and anyio call a connection that was never made."""
 
 
 def of_os(error: BaseException, situation: Situation) -> Fault | None:
