@@ -141,6 +141,49 @@ def telegram(name, *bases, **attributes):
     return made(f"telegram.error.{name}", bases=tuple(fake(f"telegram.error.{base}") for base in bases), **attributes)
 
 
+def mail(name, *bases, root="aiosmtplib", **attributes):
+    return made(f"{root}.errors.{name}", bases=tuple(fake(f"{root}.errors.{base}") for base in bases), **attributes)
+
+
+def step(name, package="smtplib"):
+    return through(f"{package}.{name}", made("smtplib.SMTPServerDisconnected", bases=(OSError,)))
+
+
+REFUSED_ONE, LATER_ONE = mail("SMTPRecipientRefused", code=550), mail("SMTPRecipientRefused", code=451)
+MAIL = [
+    row("aio-not-reached", mail("SMTPConnectError", "SMTPException"), f"connect_failed {R}"),
+    row("aio-connect-timeout", mail("SMTPConnectTimeoutError", "SMTPConnectError"), f"connect_timeout {R}"),
+    row("aio-refused", mail("SMTPDataError", code=554), f"smtp_554 {P}"),
+    row("aio-later", mail("SMTPSenderRefused", code=451), f"smtp_451 {R}"),
+    row("aio-login", mail("SMTPAuthenticationError", code=535), f"smtp_535 {P} refresh"),
+    row("aio-busy", mail("SMTPConnectResponseError", "SMTPConnectError", code=421), f"smtp_421 {R}"),
+    row("aio-recipients", mail("SMTPRecipientsRefused", recipients=[REFUSED_ONE, REFUSED_ONE]), f"smtp_550 {P}"),
+    row("aio-recipients-later", mail("SMTPRecipientsRefused", recipients=[REFUSED_ONE, LATER_ONE]), f"smtp_451 {R}"),
+    row("aio-recipients-odd", mail("SMTPRecipientsRefused", recipients=5), f"smtp_error {U}"),
+    row("aio-lost", mail("SMTPServerDisconnected", "SMTPException"), f"smtp_error {U}"),
+    row("aio-timeout", mail("SMTPReadTimeoutError", "SMTPException"), f"smtp_error {U}"),
+    *(row(f"hung-up-at-{name}", step(name), f"disconnected {R}") for name in ("connect", "ehlo", "login", "rcpt")),
+    *(row(f"hung-up-at-{name}", step(name), f"disconnected {U}") for name in ("data", "quit", "docmd")),
+    row("hung-up-elsewhere", step("connect", "shop"), f"disconnected {U}"),
+]
+
+# --- pools ---
+
+POOLS = [
+    row("redis", made("redis.exceptions.ConnectionError", "No connection available."), f"pool_timeout {R} local"),
+    row("asyncpg", through("asyncpg.pool._acquire", TimeoutError()), f"pool_timeout {R} local"),
+    *(
+        row(
+            f"asyncpg-connect-{kind.__name__}",
+            through("asyncpg.connection.connect", kind("words")),
+            f"connect_failed {R}",
+        )
+        for kind in (TimeoutError, ConnectionError, ConnectionResetError)
+    ),
+    row("asyncpg-query", through("asyncpg.connection.fetch", TimeoutError()), f"timeout {U}"),
+    row("shop", through("shop.pool._acquire", TimeoutError()), f"timeout {U}"),
+]
+
 VENDORS = [
     row("stripe-declined", stripe("CardError", 402, type="card_error", code="card_declined"), f"http_402 {P}"),
     row("stripe-invalid", stripe("InvalidRequestError", 400, code="parameter_missing"), f"http_400 {P}"),
@@ -176,7 +219,9 @@ VENDORS = [
 ]
 
 
-@pytest.mark.parametrize(("error", "expected", "situation"), [*MYSQL, *MONGO, *SSH, *CREDENTIALS, *VENDORS])
+@pytest.mark.parametrize(
+    ("error", "expected", "situation"), [*MYSQL, *MONGO, *SSH, *CREDENTIALS, *MAIL, *POOLS, *VENDORS]
+)
 def test_every_row(error, expected, situation):
     assert said(classify(error, **situation)) == expected
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _CONNECTING = re.compile(r"Error (?:.{0,200} )?connecting to |Timeout connecting to server")
 _FULL = "max number of clients reached"
+_NONE_FREE = "No connection available"
 _SENDING = "send_packed_command"
 """redis-py's function that writes a command: it connects anew where the connection broke."""
 
@@ -38,6 +39,8 @@ def of_connection(error: BaseException, _: Situation) -> Fault | None:
     words = look.text(error)
     if words.startswith(_FULL):
         return retryable("too_many_clients")
+    if words.startswith(_NONE_FREE):
+        return local("pool_timeout")
     if _CONNECTING.match(words) and not look.came_through([error], _SENDING):
         return retryable("connect_failed")
     return None

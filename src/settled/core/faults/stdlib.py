@@ -50,8 +50,20 @@ _CONNECTING = re.compile(r"Connect call failed|Tunnel connection failed|All conn
 """How asyncio, http.client and anyio call a connection that was never made."""
 
 
+_BEFORE = {"asyncpg": {"_acquire": local("pool_timeout"), "connect": retryable("connect_failed")}}
+"""Functions whose errors have no class of their own, and come before anything is sent."""
+
+
+def _came_before(error: BaseException) -> Fault | None:
+    met = (_BEFORE.get(look.package(frame), {}).get(frame.f_code.co_name) for frame in look.frames(error))
+    return next((fault for fault in met if fault is not None), None)
+
+
 def of_os(error: BaseException, situation: Situation) -> Fault | None:
     """Read an OSError by its number; ``None`` if that says nothing."""
+    early = _came_before(error)
+    if early is not None:
+        return early
     number = look.number(look.attr(error, "errno"))
     if _never_connected(error):
         return retryable(NOT_REACHED.get(number or 0, "connect_failed"))
