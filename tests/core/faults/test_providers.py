@@ -67,6 +67,25 @@ def test_statuses_of_old_and_of_single_vendors(status, words):
     assert read(status) == words
 
 
+BLANK = [{"field": ["title"], "message": "words", "code": "BLANK"}]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"a": {"product": None, "userErrors": BLANK}}, FINAL),
+        ({"a": {"product": {"id": 1}, "userErrors": BLANK}}, "permanent maybe"),
+        ({"a": {"product": None, "userErrors": BLANK}, "b": {"product": {"id": 1}, "userErrors": []}}, "partial some"),
+        ({"a": {"product": {"id": 1}, "userErrors": []}}, None),
+        ({"a": None}, None),
+        ({}, None),
+    ],
+)
+def test_a_mutation_that_refuses_field_by_field(data, words):
+    fault = classify_response(200, {"content-type": "application/json"}, json.dumps({"data": data}), method="POST")
+    assert (None if fault is None else said(fault)) == words
+
+
 @pytest.mark.parametrize("status", [400, 404, 422, 477])
 def test_a_refusal_that_names_a_pause_passes(status):
     assert read(status, headers={"Retry-After": "30"}) == PASSING

@@ -1,7 +1,8 @@
 """smtplib and aiosmtplib: what a mail server replies.
 
-A mail is taken over with the positive reply to its data, not before (RFC 5321). The errors are kinds of ``OSError``, without a number of the system's. ``SMTPResponseException`` itself is raised for a
-reply to QUIT, when all may be done.
+A mail is taken over with the positive reply to its data, not before (RFC 5321). The errors are kinds of ``OSError``,
+without a number of the system's. ``SMTPResponseException`` itself is raised for a reply to QUIT, when all may be
+done.
 """
 
 from __future__ import annotations
