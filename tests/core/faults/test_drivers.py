@@ -203,6 +203,22 @@ VENDORS = [
     row("twilio-429", twilio(429), f"http_429 {R} throttled"),
     row("twilio-500", twilio(500), f"http_500 {U}"),
     row("sendgrid-401", made("python_http_client.exceptions.HTTPError", status_code=401), f"http_401 {P} refresh gate"),
+    *(
+        row(f"notion-{n}", made("notion_client.errors.APIResponseError", status=n), words)
+        for n, words in (
+            *(
+                (400, f"http_400 {P}"),
+                (409, f"http_409 {LOST}"),
+                (429, f"http_429 {R} throttled"),
+                (502, f"http_502 {U}"),
+            ),
+        )
+    ),
+    row(
+        "gspread", made("gspread.exceptions.APIError", response=SimpleNamespace(status_code=403)), f"http_403 {P} gate"
+    ),
+    row("gitlab", made("gitlab.exceptions.GitlabError", response_code=404, response_body=b"{}"), f"http_404 {P}"),
+    row("gitlab-without-answer", made("gitlab.exceptions.GitlabError"), f"unrecognised {U}"),
     row("telegram-flood", telegram("RetryAfter", retry_after=30), f"telegram_retry_after {R} throttled"),
     row("telegram-invalid", telegram("BadRequest", "NetworkError"), f"telegram_bad_request {P}"),
     row("telegram-forbidden", telegram("Forbidden"), f"telegram_forbidden {P} gate"),

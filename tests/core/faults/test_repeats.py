@@ -86,6 +86,10 @@ CAME_LATE = {
     "slack_sdk.webhook.client._perform_http_request": ("counter_for_safety", 1, 2),
     "slack_sdk.web.async_internal_utils._request_with_session": ("counter_for_safety", 1, 2),
     "kombu.connection._ensured": ("retries", 0, 1),
+    "jira.resilientsession.request": ("self", after(max_retries=0), after(max_retries=3)),
+    "gitlab.client.http_request": ("retry", after(cur_retries=0), after(cur_retries=1)),
+    "notion_client.client._execute_with_retry": ("attempt", 0, 1),
+    "dropbox.dropbox_client.request_json_string_with_retry": ("attempt", 0, 1),
 }
 
 

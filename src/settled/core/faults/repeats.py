@@ -137,6 +137,15 @@ def _some(name: str, least: int = 0) -> Callable[[Locals], bool]:
     return judge
 
 
+def _counted(holder: str, name: str) -> Callable[[Locals], bool]:
+    return lambda known: (look.number(look.attr(known.get(holder), name)) or 0) > 0
+
+
+def _repeats(name: str) -> Callable[[Locals], bool]:
+    """Tell of a client that repeats whatever fails so many times, and forgets how often it did."""
+    return _counted("self", name)
+
+
 def _tenacity(known: Locals) -> bool:
     return (look.number(look.attr(known.get("retry_state"), "attempt_number")) or 1) > 1
 
@@ -165,7 +174,10 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "http_error_302": {"urllib": _always},  # under this name for all redirects
     "_send_handling_redirects": {"httpx": _httpx, "httpx2": _httpx},
     "_request": {"aiohttp": _aiohttp, "httplib2": _is_not_none("location")},
-    "request": {"xmlrpc": _above("i", 0)},
+    "request": {"xmlrpc": _above("i", 0), "jira": _repeats("max_retries")},
+    "http_request": {"gitlab": _counted("retry", "cur_retries")},
+    "_execute_with_retry": {"notion_client": _above("attempt", 0)},
+    "request_json_string_with_retry": {"dropbox": _above("attempt", 0)},
     "_send_request": {"botocore": _above("attempts", 1), "aiobotocore": _above("attempts", 1)},
     "_request_with_retries_internal": {"stripe": _above("num_retries", 0)},
     "_request_with_retries_internal_async": {"stripe": _above("num_retries", 0)},

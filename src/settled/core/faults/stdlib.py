@@ -50,13 +50,16 @@ _CONNECTING = re.compile(r"Connect call failed|Tunnel connection failed|All conn
 """How asyncio, http.client and anyio call a connection that was never made."""
 
 
-_BEFORE = {"asyncpg": {"_acquire": local("pool_timeout"), "connect": retryable("connect_failed")}}
-"""Functions whose errors have no class of their own, and come before anything is sent."""
+_BEFORE = {"_acquire": {"asyncpg": local("pool_timeout")}, "connect": {"asyncpg": retryable("connect_failed")}}
+"""Functions, by name and package, whose errors have no class of their own, and come before anything is sent."""
 
 
 def _came_before(error: BaseException) -> Fault | None:
-    met = (_BEFORE.get(look.package(frame), {}).get(frame.f_code.co_name) for frame in look.frames(error))
-    return next((fault for fault in met if fault is not None), None)
+    for frame in look.frames(error):
+        known = _BEFORE.get(frame.f_code.co_name)
+        if known is not None and (fault := known.get(look.package(frame))) is not None:
+            return fault
+    return None
 
 
 def of_os(error: BaseException, situation: Situation) -> Fault | None:

@@ -32,6 +32,14 @@ def of_stripe(error: BaseException, situation: Situation) -> Fault | None:
     return weakened(fault) if fault is not None and status == _GONE else fault
 
 
+def of_gitlab(error: BaseException, situation: Situation) -> Fault | None:
+    """Read GitLab's refusal."""
+    status, body = look.number(look.attr(error, "response_code")), look.attr(error, "response_body")
+    if status is None:
+        return None
+    return read_answer(status, {}, body, method="", doubtful=situation.doubtful, now=situation.now)
+
+
 def of_slack(error: BaseException, _: Situation) -> Fault | None:
     """Read Slack's ``ok: false``. The SDK sends anew, unseen, what got no answer."""
     response = look.attr(error, "response")
@@ -57,6 +65,9 @@ def of_amqp(error: BaseException, _: Situation) -> Fault | None:
 RULES = {
     **rules("twilio", final={"TwilioRestException": by_answer}),
     **rules("python_http_client", final={"HTTPError": by_answer}),
+    **rules("notion_client", final={"APIResponseError": by_answer, "HTTPResponseError": by_answer}),
+    **rules("gspread", final={"APIError": by_answer}),
+    **rules("gitlab", final={"GitlabError": of_gitlab}),
     **rules("stripe", final=dict.fromkeys(("CardError", "InvalidRequestError", "IdempotencyError"), of_stripe)),
     **rules("slack_sdk", final={"SlackApiError": of_slack}, default=ambiguous("slack_error")),
     **rules(
