@@ -60,6 +60,10 @@ def test_http_207():
     assert read(http_207, answer, items) == expected
     assert read(http_207, {"results": answer[::-1], "took": 1}, items) == expected
     assert read(http_207, [{"statusCode": 200}, {"status": True}], [1, 2]) == ["done", "unknown"]
+    assert read(http_207, [{"status": 302}, {"status": 299}], [1, 2]) == [
+        "unknown",
+        "done",
+    ]  # that is for another place
     assert http_207.merge({"took": 1, "results": []}, ["x"], items) == {"took": 1, "results": ["x"]}
 
 

@@ -534,6 +534,7 @@ REDIS = [
         row(f"{word}-after-doubt", rd("ResponseError", f"{word} words"), LOST, doubtful=True)
         for word in ("BUSYGROUP", "BUSYKEY")
     ),
+    row("miscounted", rd("ResponseError", "Wrong number of response items from pipeline execution"), U),
     row("in-a-pipeline", rd("ResponseError", f"{OF_A_PIPELINE}WRONGTYPE"), LOST),
     row("in-a-pipeline-for-now", rd("ResponseError", f"{OF_A_PIPELINE}NOREPLICAS Not enough"), U),
     row("in-a-pipeline-read-only", rd("ReadOnlyError", f"{OF_A_PIPELINE}words", base="ResponseError"), U),

@@ -56,6 +56,8 @@ _OF_A_PIPELINE = re.compile(r"Command # \d+ \(.*\) of pipeline caused error: ", 
 """What redis-py puts before the server's words."""
 _SCRIPTS = frozenset({"EVAL", "EVALSHA", "FCALL"})
 _PASSING = {"BUSY": "busy_script", "MISCONF": "misconf", "NOREPLICAS": "no_replicas"}
+_MISCOUNTED = "Wrong number of response items from pipeline execution"
+"""redis-py's own words, after the server has answered."""
 _THERE = frozenset({"BUSYGROUP", "BUSYKEY"})
 
 
@@ -63,6 +65,8 @@ def of_reply(error: BaseException, situation: Situation) -> Fault:
     """Read an error that has no class of its own, by its first word."""
     words = look.text(error)
     told = _OF_A_PIPELINE.match(words)
+    if words.startswith(_MISCOUNTED):
+        return ambiguous("protocol_error")
     word = words[told.end() if told else 0 :].partition(" ")[0]
     if word in _PASSING:
         return retryable(_PASSING[word])
