@@ -66,7 +66,7 @@ def send(port, *, login=False):
         ({"end": ""}, "unknown", "disconnected"),
         ({"hello": ""}, "not_done", "disconnected"),
         ({"ehlo": ""}, "not_done", "disconnected"),
-        ({"rcpt": ""}, "not_done", "disconnected"),
+        ({"rcpt": ""}, "unknown", "disconnected"),
         ({"data": ""}, "unknown", "disconnected"),
         ({"end": "250 yes", "quit": "421 too busy to say good-bye"}, "unknown", "smtp_error"),
     ],

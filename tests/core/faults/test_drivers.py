@@ -72,6 +72,7 @@ MONGO = [
     row("duplicate-of-many", mongo("DuplicateKeyError", way="update_many"), f"mongo_11000 {LOST}"),
     row("invalid-document", failure(121), f"mongo_121 {P}"),
     row("invalid-document-of-many", failure(121, way="update_many"), f"mongo_121 {LOST}"),
+    row("invalid-document-of-a-merge", failure(121, way="aggregate"), f"mongo_121 {LOST}"),
     row("unauthorized", failure(13), f"no_permission {P} gate"),
     row("wrong-password", failure(18), f"authentication {P} refresh"),
     row("time-limit", failure(50), f"database_error {U}"),
@@ -162,8 +163,8 @@ MAIL = [
     row("aio-recipients-odd", mail("SMTPRecipientsRefused", recipients=5), f"smtp_error {U}"),
     row("aio-lost", mail("SMTPServerDisconnected", "SMTPException"), f"smtp_error {U}"),
     row("aio-timeout", mail("SMTPReadTimeoutError", "SMTPException"), f"smtp_error {U}"),
-    *(row(f"hung-up-at-{name}", step(name), f"disconnected {R}") for name in ("connect", "ehlo", "login", "rcpt")),
-    *(row(f"hung-up-at-{name}", step(name), f"disconnected {U}") for name in ("data", "quit", "docmd")),
+    *(row(f"hung-up-at-{name}", step(name), f"disconnected {R}") for name in ("connect", "ehlo", "starttls", "login")),
+    *(row(f"hung-up-at-{name}", step(name), f"disconnected {U}") for name in ("rcpt", "data", "quit")),
     row("hung-up-elsewhere", step("connect", "shop"), f"disconnected {U}"),
 ]
 

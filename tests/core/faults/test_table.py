@@ -468,9 +468,10 @@ POSTGRES = [
     row("23505-after-doubt", postgres("23505"), LOST, doubtful=True),
     *(row(state, postgres(state), P) for state in ("23503", "22P02", "42601", "28P01", "42501", "0A000", "P0001")),
     *(row(state, postgres(state), P) for state in ("25P02", "3D000", "54000", "55000", "44000", "XX001", "XX002")),
-    *(row(state, postgres(state), R) for state in ("53100", "53200", "58030", "XX000", "25006", "57P05", "55006")),
+    *(row(state, postgres(state), R) for state in ("53100", "53200", "58030", "25006", "57P05", "55006")),
     *(row(f"{state}-of-a-pooler", postgres(state), R) for state in ("26000", "42P05")),
     *(row(f"{state}-of-cockroach", postgres(state), U) for state in ("XXA00", "XXUUU")),
+    *(row(f"{state}-of-its-kin", postgres(state), U) for state in ("XX000", "58000")),
     row("old-plan", postgres("0A000", words="cached plan must not change result type"), R),
     *(
         row(f"put-together-{n}", operational(words), P)

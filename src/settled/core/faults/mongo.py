@@ -17,6 +17,7 @@ _NO_ENTRY = frozenset({18, 8000})
 _NO_RIGHTS = 13
 _REFUSED = frozenset({2, 9, 14, 26, 59, 66, 72, 73, 121})
 """Of the whole command: bad value, type, name or field, no such collection or command, a document that is not valid."""
+_OF_MANY = ("update_many", "delete_many", "aggregate")
 _COUNTS = ("nInserted", "nUpserted", "nModified", "nRemoved")
 
 
@@ -40,7 +41,8 @@ def of_one(said: Fault) -> Judge:
     """Return the rule for a refusal of one document: of many, others were changed before."""
 
     def judge(error: BaseException, _: Situation) -> Fault:
-        return weakened(said) if look.came_through([error], "update_many") else said
+        many = any(look.came_through([error], name) for name in _OF_MANY)
+        return weakened(said) if many else said
 
     return judge
 

@@ -20,14 +20,15 @@ _NOT_CONNECTED = ("08001", "08004", "57P03", "57P05")
 _ROLLED_BACK = ("40001", "40P01", "55006", "55P03", "57014", "25P03", "25P04")
 _IN_DOUBT = ("57P01", "57P02", "08003", "08006", "08007", "40003")
 _UNIQUE = "23505"
-_FOR_NOW = ("25006", "26000", "42P05")
+_FOR_NOW = ("25006", "26000", "42P05", "58030")
 """A standby, for as long as it is one; a prepared statement that another session of a pooler has, or has not."""
-_FOR_NOW_CLASSES = ("53", "58")
+_NO_ROOM = "53"
 _REFUSED_CLASSES = ("0A", "21", "22", "23", "25", "28", "3D", "3F", "42", "44", "54", "55", "P0")
 _INTERNAL = "XX000"
-"""Also what passes by itself ("tuple concurrently updated"), and all that Redshift says."""
+"""PostgreSQL has rolled back, also where it passes ("tuple concurrently updated"). Its kin say so of all they have no
+word for: of a COMMIT that took too long, of replicas that disagree."""
 _CORRUPTED = ("XX001", "XX002")
-"""What else begins so is another server's: CockroachDB's XXA00 comes after the commit."""
+"""What else begins so is theirs, too: CockroachDB's XXA00 comes after the commit."""
 _LOGIN, _NO_RIGHTS = "28", "42501"
 _OLD_PLAN = "cached plan must not change result type"
 _CONNECTING = re.compile(
@@ -60,10 +61,10 @@ def of_sqlstate(state: str, situation: Situation) -> Fault:
         return exists(code, doubtful=situation.doubtful)
     if state in _IN_DOUBT:
         return ambiguous(code)
-    if state in _NOT_CONNECTED or state in _ROLLED_BACK or state in _FOR_NOW or state[:2] in _FOR_NOW_CLASSES:
+    if state in _NOT_CONNECTED or state in _ROLLED_BACK or state in _FOR_NOW or state[:2] == _NO_ROOM:
         return retryable(code)
     if state == _INTERNAL:
-        return replace(retryable(code), uncertain=True)
+        return ambiguous(code, uncertain=True)
     if state[:2] in _REFUSED_CLASSES or state in _CORRUPTED:
         return replace(refused(code), refresh=state[:2] == _LOGIN, gate=state == _NO_RIGHTS)
     return ambiguous(code)

@@ -45,15 +45,13 @@ def of_login(error: BaseException, situation: Situation) -> Fault | None:
     return said if said is None or _code(error) in _LATER else replace(said, refresh=True)
 
 
-_BEFORE_THE_MAIL = frozenset({"connect", "ehlo", "helo", "starttls", "login", "mail", "rcpt"})
-_WITH_THE_MAIL = frozenset({"data", "quit"})
+_BEFORE_ANY_MAIL = frozenset({"connect", "ehlo", "helo", "starttls", "login"})
 
 
 def of_disconnected(error: BaseException, _: Situation) -> Fault | None:
-    """Read that the server hung up: before the mail's own words were sent it cannot have taken it over."""
+    """Read that the server hung up: while it was greeted it has taken over nothing; later perhaps another mail."""
     steps = {frame.f_code.co_name for frame in look.frames(error) if look.package(frame) == "smtplib"}
-    early = steps & _BEFORE_THE_MAIL and not steps & _WITH_THE_MAIL
-    return retryable("disconnected") if early else ambiguous("disconnected")
+    return retryable("disconnected") if steps & _BEFORE_ANY_MAIL else ambiguous("disconnected")
 
 
 def _of_code(code: int | None) -> Fault | None:
