@@ -10,6 +10,8 @@ import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
+import anyio
+import anyio.to_process
 import httpx
 import pytest
 
@@ -86,6 +88,8 @@ CAME_LATE = {
     "slack_sdk.webhook.client._perform_http_request": ("counter_for_safety", 1, 2),
     "slack_sdk.web.async_internal_utils._request_with_session": ("counter_for_safety", 1, 2),
     "kombu.connection._ensured": ("retries", 0, 1),
+    "anyio.to_process.send_raw_command": ("process", ..., None),
+    "celery.result.maybe_throw": ("propagate", ..., True),
     "jira.resilientsession.request": ("self", after(max_retries=0), after(max_retries=3)),
     "gitlab.client.http_request": ("retry", after(cur_retries=0), after(cur_retries=1)),
     "notion_client.client._execute_with_retry": ("attempt", 0, 1),
@@ -261,6 +265,20 @@ def test_what_a_client_repeated_in_another_process_is_not_seen(kind, path, name,
     handled = f"{told}\nDuring handling of the above exception, another exception occurred:\n{told}"
     assert evidence(because(refused(), made(kind, tb=handled))) is Evidence.MAYBE
     assert evidence(because(refused(), made(kind))) is Evidence.MAYBE
+
+
+@pytest.mark.parametrize("mark", ["_remote_tb", "_pyroTraceback"])
+def test_what_the_other_side_of_a_remote_call_raised_left_its_past_there(mark):
+    error = refused()
+    setattr(error, mark, None)
+    assert evidence(error) is Evidence.MAYBE
+    assert evidence(because(httpx.ConnectError(""), error)) is Evidence.MAYBE
+
+
+def test_so_it_is_with_a_process_of_anyio():
+    with pytest.raises(ConnectionRefusedError) as caught:
+        anyio.run(anyio.to_process.run_sync, during_another, closed_port())
+    assert evidence(caught.value) is Evidence.MAYBE
 
 
 @pytest.mark.parametrize("tool", [unreached, during_another])

@@ -204,6 +204,9 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "async_streaming_bulk": dict.fromkeys(("elasticsearch", "opensearchpy"), _above("attempt", 0)),
     "__call__": {"boto3": _some("responses")},
     "_flush": {"boto3": _always},
+    # out of another process: an error that left its past there
+    "send_raw_command": {"anyio": _always},
+    "maybe_throw": {"celery": _always},
     "rmtree": {"shutil": _on_many_files},
     "_make_zipfile": {"shutil": _always},
     "_make_tarball": {"shutil": _always},
@@ -224,11 +227,15 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
 
 _REMOTE = frozenset({"_RemoteTraceback", "RemoteTraceback"})
 """The class, of whatever pool, by which an error's traceback comes along: as its cause, and as a text."""
+_MARKS = ("_remote_tb", "_pyroTraceback")
+"""What rpyc and Pyro put on an error that the other side raised."""
 _HANDLED = "During handling of the above exception"
 
 
 def _left_its_past(error: BaseException) -> bool:
     """Tell whether an error left other errors, or a client's own repeats, behind in another process."""
+    if error.__dict__ and any(name in error.__dict__ for name in _MARKS):
+        return True
     if type(error).__qualname__ not in _REMOTE:
         return False
     told = look.attr(error, "tb")
