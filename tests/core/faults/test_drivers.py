@@ -246,3 +246,34 @@ def test_every_row(error, expected, situation):
 @pytest.mark.parametrize(("pause", "seconds"), [(30, 30.0), (timedelta(seconds=2), 2.0), (None, None), ("soon", None)])
 def test_telegram_names_its_pause(pause, seconds):
     assert classify(telegram("RetryAfter", retry_after=pause)).retry_after == seconds
+
+
+def of_statement(words, package="psycopg", **connection):
+    error = made(f"{package}.errors.X", bases=(fake(f"{package}.Error"),), sqlstate="23505")
+    cursor = SimpleNamespace(connection=SimpleNamespace(**connection))
+    return through(f"{package}.cursor.execute", error, self=cursor, query=words)
+
+
+@pytest.mark.parametrize(
+    ("words", "connection", "proved"),
+    [
+        ("CALL book()", {"autocommit": True}, False),
+        ("CALL book()", {"autocommit": False}, True),
+        ("CALL book()", {"is_in_transaction": lambda: True}, True),
+        ("CALL book()", {"is_in_transaction": lambda: False}, False),
+        (b"/* a */ do $$ $$", {"autocommit": True}, False),
+        ("CALLED", {"autocommit": True}, True),
+        ("INSERT; COMMIT ; INSERT", {"autocommit": False}, False),
+        ("INSERT; PREPARE TRANSACTION 'x'; INSERT", {"autocommit": False}, False),
+        ("CREATE FUNCTION f() AS $f$ BEGIN x; END $f$", {"autocommit": False}, True),
+        (SimpleNamespace(as_string=lambda: "call book()"), {"autocommit": True}, False),
+        (5, {"autocommit": True}, True),
+        ("/**/" * 200 + "INSERT", {"autocommit": True}, True),
+    ],
+)
+def test_a_statement_that_may_have_committed_before_it_failed(words, connection, proved):
+    assert (said(classify(of_statement(words, **connection))) == f"sqlstate_23505 {P}") is proved
+    of_psycopg2 = made(
+        "psycopg2.Error", pgcode="23505", cursor=SimpleNamespace(query=words, connection=SimpleNamespace(**connection))
+    )
+    assert (said(classify(of_psycopg2)) == f"sqlstate_23505 {P}") is proved

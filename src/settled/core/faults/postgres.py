@@ -86,7 +86,7 @@ def of_psycopg2s_pool(error: BaseException, _: Situation) -> Fault | None:
 
 _COMMITS = re.compile(r";\s*(?:commit|end|prepare\s+transaction)\b", re.IGNORECASE)
 _BODY = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL)
-_MAY_COMMIT = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:call|do)\b", re.IGNORECASE | re.DOTALL)
+_MAY_COMMIT = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*+(?:call|do)\b", re.IGNORECASE | re.DOTALL)
 """A procedure or a block, which may do so where it is in no transaction."""
 _DRIVERS = frozenset({"psycopg", "asyncpg"})
 
