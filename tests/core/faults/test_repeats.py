@@ -60,6 +60,7 @@ CAME_LATE = {
     "botocore.endpoint._send_request": ("attempts", 1, 2),
     "aiobotocore.endpoint._send_request": ("attempts", 1, 2),
     "boto3.resources.action.__call__": ("responses", [], [{"Deleted": []}]),
+    "docker.models.containers.run": ("container", None, object()),
     "boto3.dynamodb.table._flush": ("items_to_send", ..., []),
     "stripe._http_client._request_with_retries_internal": ("num_retries", 0, 1),
     "stripe._http_client._request_with_retries_internal_async": ("num_retries", 0, 1),

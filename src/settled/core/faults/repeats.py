@@ -203,6 +203,7 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "streaming_bulk": dict.fromkeys(("elasticsearch", "opensearchpy"), _above("attempt", 0)),
     "async_streaming_bulk": dict.fromkeys(("elasticsearch", "opensearchpy"), _above("attempt", 0)),
     "__call__": {"boto3": _some("responses")},
+    "run": {"docker": _is_not_none("container")},
     "_flush": {"boto3": _always},
     # out of another process: an error that left its past there
     "send_raw_command": {"anyio": _always},
