@@ -398,7 +398,7 @@ def test_what_the_server_answers_is_known(valkey, guard, hooked):
     said, [seen] = tried(guard, refused)
     assert (said, seen.phase) == (Evidence.NONE, Phase.ANSWERED)
     said, [seen] = tried(guard, in_a_pipeline)
-    assert (said, seen.phase) == (Evidence.MAYBE, Phase.SENT)
+    assert (said, seen.phase) == (Evidence.MAYBE, Phase.ANSWERED)
     said, seen = tried(guard, aborted)
     assert said is Evidence.MAYBE, "the other client's command was done"
     assert [each.phase for each in seen] == [Phase.ANSWERED] * 3

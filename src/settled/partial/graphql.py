@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from settled.core.faults import batches
 from settled.core.faults.codes import of_codes
-from settled.partial.outcome import AMBIGUOUS, MISSING, Reader, by_fault, done, unknown
+from settled.partial.outcome import AMBIGUOUS, MISSING, Reader, by_fault, done, failed, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,13 +59,20 @@ def _read(answer: Any, names: Sequence[str]) -> Sequence[Outcome]:
 
 def _one(name: str, data: Any, errors: Sequence[Mapping[str, Any]]) -> Outcome:
     if isinstance(data, Mapping) and data.get(name) is not None:
-        return done(data[name])
+        return _of_payload(data[name])
     own = [error for error in errors if _root(error) in (name, None)]
     if own:
         return _refused(own)
     if isinstance(data, Mapping):
         return done(None) if name in data else MISSING
     return unknown("graphql_error") if errors else MISSING
+
+
+def _of_payload(payload: Any) -> Outcome:
+    code = batches.refused_by_users_errors(payload)
+    if code is None:
+        return done(payload)
+    return failed(code) if batches.brought_nothing(payload) else unknown(code)
 
 
 def _root(error: Mapping[str, Any]) -> Any:

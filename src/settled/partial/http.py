@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from settled.partial.outcome import Outcome
 
 _NAMES = ("id", "href", "key", "external_id")
-_ERROR, _END = 400, 600
+_ELSEWHERE, _ERROR, _END = 300, 400, 600
 
 
 def multi_status(answer: Any, items: Sequence[Any]) -> Sequence[Outcome]:
@@ -41,8 +41,10 @@ def _one(entry: Mapping[str, Any]) -> Outcome:
     status = entry.get("status", entry.get("statusCode"))
     if not isinstance(status, int) or isinstance(status, bool) or not 200 <= status < _END:  # noqa: PLR2004 - HTTP's
         return unknown("no_status")
-    if status < _ERROR:
+    if status < _ELSEWHERE:
         return done(dict(entry), f"http_{status}")
+    if status < _ERROR:
+        return unknown(f"http_{status}")
     return by_fault(of_status(status, method="POST", asks_to_wait=False, doubtful=False))
 
 

@@ -107,6 +107,8 @@ def place(asked: Sequence[Hashable | None], entries: Sequence[Entry]) -> list[Ou
 
     Where the answer is shorter than what was asked and has no names, nobody can say which of them is missing.
     """
+    if all(name is None for name in asked):
+        entries = _numbered(entries)
     names = [name for name, _ in entries]
     if len(asked) == len(entries) and all(_agree(*pair) for pair in zip(asked, names, strict=True)):
         return [outcome for _, outcome in entries]
@@ -117,6 +119,15 @@ def place(asked: Sequence[Hashable | None], entries: Sequence[Entry]) -> list[Ou
         found[name].append(outcome)
     wanted = Counter(asked)
     return [_named(found.get(name, []), wanted[name]) for name in asked]
+
+
+def _numbered(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return the entries by their numbers, where that is what names them all: their order says nothing then."""
+    found = {str(name): (name, outcome) for name, outcome in entries}
+    counts = (range(first, first + len(entries)) for first in (0, 1))
+    return next(
+        ([found[str(n)] for n in count] for count in counts if found.keys() == {str(n) for n in count}), entries
+    )
 
 
 def names_of(items: Sequence[Any], entries: Sequence[Entry], *fields: str) -> list[Hashable | None]:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from settled.core.faults.postgres import commits_within
 from settled.core.model import Phase
 from settled.errors import AttemptLeft
 from settled.transports.watching import Patches, Watch, target, wire
@@ -34,7 +35,6 @@ _HARMLESS: Final = frozenset(
 )
 """What may stand before a bracket in a query that changes nothing."""
 _COMMITS: Final = re.compile(r"(commit|end|prepare\s+transaction)\b", re.IGNORECASE)
-_COMMITS_WITHIN: Final = re.compile(r";\s*(commit|end|prepare\s+transaction)\b", re.IGNORECASE)
 _BEGINS: Final = re.compile(r"(begin|start\s+transaction)\b", re.IGNORECASE)
 _ENDS: Final = re.compile(r"(rollback|abort)\b(?!\s+(work\s+|transaction\s+)?to\b)", re.IGNORECASE)
 
@@ -226,7 +226,7 @@ def _within(connection: Any, text: str, sending: Generator[Any, Any, Any]) -> Ge
         seen = _open(connection)
         if seen is not None and not _reads(text):
             seen.method = "COMMIT"
-            if _COMMITS_WITHIN.search(text):
+            if commits_within(text):
                 seen.sent()
 
 

@@ -75,13 +75,12 @@ def _begun(client: Any, names: list[str]) -> Request | None:
 
 
 @contextmanager
-def _taken_down(seen: Request, *, alone: bool) -> Iterator[None]:
-    """``alone``: an error that the server answers speaks of all that was sent."""
+def _taken_down(seen: Request) -> Iterator[None]:
     token = _under_way.set(seen)
     try:
         yield
     except BaseException as error:
-        if _answer(error, alone=alone):
+        if _answer(error):
             seen.replied()
         seen.failed(error)
         raise
@@ -91,10 +90,10 @@ def _taken_down(seen: Request, *, alone: bool) -> Iterator[None]:
     seen.close()
 
 
-def _answer(error: BaseException, *, alone: bool) -> bool:
+def _answer(error: BaseException) -> bool:
+    """Whether the server has answered. Of how many commands of a pipeline that speaks is read from the error."""
     errors = import_module("redis.exceptions")
-    whole = (errors.ExecAbortError, errors.WatchError)
-    return isinstance(error, (errors.ResponseError, errors.BusyLoadingError, *whole) if alone else whole)
+    return isinstance(error, (errors.ResponseError, errors.BusyLoadingError, errors.ExecAbortError, errors.WatchError))
 
 
 def _names(args: tuple[Any, ...]) -> list[str]:
@@ -111,7 +110,7 @@ def _command(original: Callable[..., Any]) -> Callable[..., Any]:
         seen = _begun(client, _names(args))
         if seen is None:
             return original(client, *args, **options)
-        with _taken_down(seen, alone=True):
+        with _taken_down(seen):
             return original(client, *args, **options)
 
     return execute_command
@@ -119,11 +118,10 @@ def _command(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _pipeline(original: Callable[..., Any]) -> Callable[..., Any]:
     def execute(pipeline: Any, *args: Any, **kwargs: Any) -> Any:
-        names = _queued(pipeline)
-        seen = _begun(pipeline, names)
+        seen = _begun(pipeline, _queued(pipeline))
         if seen is None:
             return original(pipeline, *args, **kwargs)
-        with _taken_down(seen, alone=len(names) == 1):
+        with _taken_down(seen):
             return original(pipeline, *args, **kwargs)
 
     return execute
@@ -134,7 +132,7 @@ def _acommand(original: Callable[..., Any]) -> Callable[..., Any]:
         seen = _begun(client, _names(args))
         if seen is None:
             return await original(client, *args, **options)
-        with _taken_down(seen, alone=True):
+        with _taken_down(seen):
             return await original(client, *args, **options)
 
     return execute_command
@@ -142,11 +140,10 @@ def _acommand(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _apipeline(original: Callable[..., Any]) -> Callable[..., Any]:
     async def execute(pipeline: Any, *args: Any, **kwargs: Any) -> Any:
-        names = _queued(pipeline)
-        seen = _begun(pipeline, names)
+        seen = _begun(pipeline, _queued(pipeline))
         if seen is None:
             return await original(pipeline, *args, **kwargs)
-        with _taken_down(seen, alone=len(names) == 1):
+        with _taken_down(seen):
             return await original(pipeline, *args, **kwargs)
 
     return execute

@@ -34,6 +34,30 @@ def test_a_result_without_an_error_is_a_success():
     assert classify_mcp({"jsonrpc": "2.0", "id": 1, "result": {"content": []}}) is None
 
 
+OF_FASTMCP = "1 validation error for call[pay]\namount\n  Missing required argument [type=missing_argument]"
+
+
+@pytest.mark.parametrize(
+    ("words", "tool", "kind"),
+    [
+        (OF_FASTMCP, "pay", FaultClass.INVALID),
+        (OF_FASTMCP, None, FaultClass.INVALID),
+        (OF_FASTMCP.replace("1 validation error", "2 validation errors"), "pay", FaultClass.INVALID),
+        (OF_FASTMCP, "refund", FaultClass.UNKNOWN),  # it calls another one
+        (f"Error calling tool 'pay': {OF_FASTMCP}", "pay", FaultClass.UNKNOWN),  # the tool itself raised it
+        ("1 validation error for Receipt\ntotal", "pay", FaultClass.UNKNOWN),
+        ("Error executing tool pay: 1 validation error for refundArguments\n", "pay", FaultClass.UNKNOWN),
+        ("Unknown tool: 'pay'", "pay", FaultClass.INVALID),
+        ("Unknown tool: 'refund'", "pay", FaultClass.UNKNOWN),
+        ("Unknown tool: 'pay'", None, FaultClass.UNKNOWN),
+    ],
+)
+def test_how_fastmcp_says_that_a_tool_was_not_run(words, tool, kind):
+    assert kind_of(failed(text(words)), tool=tool) is kind
+    if tool is None:
+        assert classify(made("fastmcp.exceptions.ToolError", words)).kind is kind
+
+
 def test_an_answer_is_read_through_its_envelope():
     result = {"jsonrpc": "2.0", "id": 1, "result": failed(text("no"))}
     assert told(result) == ("mcp_is_error", "no", False)

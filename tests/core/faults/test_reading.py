@@ -108,7 +108,7 @@ def test_any_bytes_are_read(message):
     ],
 )
 def test_metadata_of_any_shape(metadata):
-    assert classify(rpc_error("RESOURCE_EXHAUSTED", metadata=metadata)).kind is FaultClass.PERMANENT
+    assert classify(rpc_error("RESOURCE_EXHAUSTED", metadata=metadata)).retry_after is None
 
 
 def test_pushback():

@@ -178,6 +178,8 @@ URLLIB3 = [
     row("ProtocolError", u3("ProtocolError"), U),
     row("IncompleteRead", u3("IncompleteRead"), U),
     row("InvalidHeader-of-the-answer", u3("InvalidHeader"), U),
+    row("FullPoolError", u3("FullPoolError"), U),
+    row("EmptyPoolError", u3("EmptyPoolError"), R),
     row("ProxyError-not-reached", u3("ProxyError", original_error=OSError("Tunnel connection failed: 403")), R),
     row("ProxyError", u3("ProxyError", original_error=RESET), U),
 ]
@@ -224,15 +226,48 @@ AIOHTTP = [
 # --- gRPC and Google ---
 
 NEVER_CONNECTED = "failed to connect to all addresses; last error: Connection refused"
-FROM_PEER = 'UNKNOWN:Error received from peer ipv4:10.0.0.1:443 {grpc_message:"failed to connect to all addresses"}'
+BACKEND_TOO_LARGE = "Stream removed (CLIENT: Received message larger than max (5000000 vs. 4194304))"
 RETRY_INFO = (
     b"\x08\x08\x12\x01m\x1a6\n(type.googleapis.com/google.rpc.RetryInfo\x12\n\n\x08\x08\x03\x10\x80\xca\xb5\xee\x01"
 )
 
+READY, TRANSIENT_FAILURE, SHUT_DOWN = 2, 3, 4
+
+
+def called_on(state, error, *, package="grpc"):
+    """Return the error as it comes out of a call on a channel in that state."""
+    channel = SimpleNamespace(check_connectivity_state=lambda _: state)
+    return through(f"{package}._channel.__call__", error, self=SimpleNamespace(_channel=channel))
+
+
+def awaited_on(state, error):
+    """Do the same for grpc.aio."""
+    channel = SimpleNamespace(check_connectivity_state=lambda _: state)
+    call = SimpleNamespace(_cython_call=SimpleNamespace(_channel=channel))
+    return through("grpc.aio._call.__await__", error, self=call)
+
+
+def out_of_a_stream(name, error):
+    return through(f"grpc.{name}", error)
+
+
 GRPC = [
-    row("UNAVAILABLE-never-connected", rpc_error("UNAVAILABLE", NEVER_CONNECTED), R),
-    row("UNAVAILABLE-Connect-failed", rpc_error("UNAVAILABLE", "Connect failed"), R),
-    row("UNAVAILABLE-handed-on-by-the-peer", rpc_error("UNAVAILABLE", NEVER_CONNECTED, debug=FROM_PEER), U),
+    row(
+        "UNAVAILABLE-never-connected",
+        called_on(TRANSIENT_FAILURE, rpc_error("UNAVAILABLE", NEVER_CONNECTED)),
+        R,
+    ),
+    row("UNAVAILABLE-Connect-failed", called_on(TRANSIENT_FAILURE, rpc_error("UNAVAILABLE", "Connect failed")), R),
+    # word for word the same, once a peer hands on what its own channel said
+    row("UNAVAILABLE-handed-on-by-the-peer", called_on(READY, rpc_error("UNAVAILABLE", NEVER_CONNECTED)), U),
+    row("UNAVAILABLE-channel-closed", called_on(SHUT_DOWN, rpc_error("UNAVAILABLE", NEVER_CONNECTED)), U),
+    row("UNAVAILABLE-channel-not-seen", rpc_error("UNAVAILABLE", NEVER_CONNECTED), U),
+    row(
+        "UNAVAILABLE-other-channel",
+        called_on(TRANSIENT_FAILURE, rpc_error("UNAVAILABLE", NEVER_CONNECTED), package="shop"),
+        U,
+    ),
+    row("UNAVAILABLE-broke-later", called_on(TRANSIENT_FAILURE, rpc_error("UNAVAILABLE", "Socket closed")), U),
     row("UNAVAILABLE-Socket-closed", rpc_error("UNAVAILABLE", "Socket closed"), U),
     row("DEADLINE_EXCEEDED", rpc_error("DEADLINE_EXCEEDED"), U),
     row("CANCELLED", rpc_error("CANCELLED"), U),
@@ -246,7 +281,25 @@ GRPC = [
         R,
     ),
     row("RESOURCE_EXHAUSTED-pushback", rpc_error("RESOURCE_EXHAUSTED", metadata=(("grpc-retry-pushback-ms", "5"),)), R),
-    row("RESOURCE_EXHAUSTED", rpc_error("RESOURCE_EXHAUSTED"), P),
+    row("RESOURCE_EXHAUSTED", rpc_error("RESOURCE_EXHAUSTED"), R),
+    row("answer-too-large", rpc_error("RESOURCE_EXHAUSTED", BACKEND_TOO_LARGE), LOST),
+    row(
+        "answer-too-large-to-send",
+        rpc_error("RESOURCE_EXHAUSTED", "SERVER: Sent message larger than max (5 vs. 4)"),
+        LOST,
+    ),
+    row("too-large-not-said-what", rpc_error("RESOURCE_EXHAUSTED", "Received message larger than max (5 vs. 4)"), LOST),
+    row("request-too-large", rpc_error("RESOURCE_EXHAUSTED", "SERVER: Received message larger than max (5 vs. 4)"), P),
+    row(
+        "request-too-large-to-send",
+        rpc_error("RESOURCE_EXHAUSTED", "CLIENT: Sent message larger than max (5 vs. 4)"),
+        P,
+    ),
+    *(
+        row(f"{name}-amid-answers-{way}", out_of_a_stream(way, rpc_error(name)), expected)
+        for way in ("_channel._next", "aio._call._fetch_stream_responses", "aio._call.read")
+        for name, expected in (("ABORTED", U), ("FAILED_PRECONDITION", LOST), ("PERMISSION_DENIED", P))
+    ),
     row("INVALID_ARGUMENT", rpc_error("INVALID_ARGUMENT"), M),
     row("OUT_OF_RANGE", rpc_error("OUT_OF_RANGE"), M),
     *(
@@ -264,7 +317,14 @@ GRPC = [
         )
     ),
     row("ALREADY_EXISTS-after-doubt", rpc_error("ALREADY_EXISTS"), LOST, doubtful=True),
-    row("aio", rpc_error("UNAVAILABLE", NEVER_CONNECTED, path="grpc.aio._call.AioRpcError"), R),
+    *(
+        row(
+            f"aio-{state}",
+            awaited_on(state, rpc_error("UNAVAILABLE", NEVER_CONNECTED, path="grpc.aio._call.AioRpcError")),
+            said,
+        )
+        for state, said in ((TRANSIENT_FAILURE, R), (READY, U))
+    ),
 ]
 
 
@@ -279,7 +339,11 @@ def of_httplib2(status, previous=None):
 
 
 GOOGLE = [
-    row("over-gRPC", api_core("ServiceUnavailable", rpc_error("UNAVAILABLE", NEVER_CONNECTED)), R),
+    row(
+        "over-gRPC",
+        api_core("ServiceUnavailable", called_on(TRANSIENT_FAILURE, rpc_error("UNAVAILABLE", NEVER_CONNECTED))),
+        R,
+    ),
     row("over-gRPC-aborted", api_core("Aborted", rpc_error("ABORTED")), R),
     row("over-HTTP-503", api_core("ServiceUnavailable", code=503, response=httpx.Response(503)), U),
     row("over-HTTP-429", api_core("TooManyRequests", code=429, response=httpx.Response(429)), R),
@@ -380,8 +444,8 @@ MODELS = [
 # --- databases ---
 
 
-def postgres(state, **attributes):
-    return made("psycopg.errors.SomeState", bases=(fake("psycopg.Error"),), sqlstate=state, **attributes)
+def postgres(state, words="words", **attributes):
+    return made("psycopg.errors.SomeState", words, bases=(fake("psycopg.Error"),), sqlstate=state, **attributes)
 
 
 def operational(text):
@@ -402,8 +466,27 @@ POSTGRES = [
     *(row(state, postgres(state), U) for state in ("08007", "40003")),
     row("23505", postgres("23505"), P),
     row("23505-after-doubt", postgres("23505"), LOST, doubtful=True),
-    *(row(state, postgres(state), P) for state in ("23503", "22P02", "42601", "28P01")),
-    *(row(state, postgres(state), P) for state in ("53100", "53200", "58030", "XX000", "XX001")),
+    *(row(state, postgres(state), P) for state in ("23503", "22P02", "42601", "28P01", "42501", "0A000", "P0001")),
+    *(row(state, postgres(state), P) for state in ("25P02", "3D000", "54000", "55000", "44000", "XX001", "XX002")),
+    *(row(state, postgres(state), R) for state in ("53100", "53200", "58030", "25006", "57P05", "55006")),
+    *(row(f"{state}-of-a-pooler", postgres(state), R) for state in ("26000", "42P05")),
+    *(row(f"{state}-of-cockroach", postgres(state), U) for state in ("XXA00", "XXUUU")),
+    *(row(f"{state}-of-its-kin", postgres(state), U) for state in ("XX000", "58000")),
+    row("old-plan", postgres("0A000", words="cached plan must not change result type"), R),
+    *(
+        row(f"put-together-{n}", operational(words), P)
+        for n, words in enumerate(
+            (
+                "the query has 1 placeholders but 2 parameters were passed",
+                "cannot adapt type 'dict' using placeholder '%s' (format: AUTO)",
+                "query parameter missing: name",
+                "only '%s', '%b', '%t' are allowed as placeholders, got '%d'",
+            )
+        )
+    ),
+    row("nothing-to-fetch", operational("the last operation didn't produce records (command status: INSERT 0 1)"), U),
+    row("psycopg2-pool", through("psycopg2.pool.getconn", made("psycopg2.pool.PoolError", "exhausted")), R),
+    row("psycopg2-pool-put-back", through("psycopg2.pool.putconn", made("psycopg2.pool.PoolError", "closed")), U),
     row("unknown-state", postgres("99999"), U),
     row("asyncpg", made("asyncpg.exceptions.X", bases=(fake("asyncpg.PostgresError"),), sqlstate="40001"), R),
     row(
@@ -418,6 +501,8 @@ POSTGRES = [
 def rd(name, text="", base="RedisError", **attributes):
     return made(f"redis.exceptions.{name}", text, bases=(fake(f"redis.exceptions.{base}"),), **attributes)
 
+
+OF_A_PIPELINE = "Command # 2 (SET a\nb 1) of pipeline caused error: "
 
 REDIS = [
     row(
@@ -443,7 +528,17 @@ REDIS = [
     row("NoPermissionError", rd("NoPermissionError", base="ResponseError"), P),
     row("DataError", rd("DataError"), P),
     row("WatchError", rd("WatchError"), R),
-    row("OutOfMemoryError", rd("OutOfMemoryError", base="ResponseError"), P),
+    row("OutOfMemoryError", rd("OutOfMemoryError", base="ResponseError"), R),
+    *(row(word, rd("ResponseError", f"{word} words"), R) for word in ("BUSY", "MISCONF", "NOREPLICAS")),
+    *(row(word, rd("ResponseError", f"{word} words"), P) for word in ("BUSYGROUP", "BUSYKEY", "ERR")),
+    *(
+        row(f"{word}-after-doubt", rd("ResponseError", f"{word} words"), LOST, doubtful=True)
+        for word in ("BUSYGROUP", "BUSYKEY")
+    ),
+    row("miscounted", rd("ResponseError", "Wrong number of response items from pipeline execution"), U),
+    row("in-a-pipeline", rd("ResponseError", f"{OF_A_PIPELINE}WRONGTYPE"), LOST),
+    row("in-a-pipeline-for-now", rd("ResponseError", f"{OF_A_PIPELINE}NOREPLICAS Not enough"), U),
+    row("in-a-pipeline-read-only", rd("ReadOnlyError", f"{OF_A_PIPELINE}words", base="ResponseError"), U),
 ]
 
 # --- MCP's exception; its results are below ---

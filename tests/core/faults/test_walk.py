@@ -4,14 +4,13 @@ import asyncio
 import errno
 import json
 import ssl
-from types import SimpleNamespace
 
 import httpx
 import pytest
 
 from settled.core.faults import chain, classify
 from settled.core.model import Evidence, FaultClass
-from tests.core.faults.fakes import answered, client_error, fake, made, raised_during, through
+from tests.core.faults.fakes import answered, fake, made, raised_during
 
 
 class ToolError(Exception):
@@ -229,152 +228,6 @@ def test_each_error_has_a_past_of_its_own():
     assert evidence(because(raised_during(httpx.ConnectError(""), KeyError("x")), root)) is Evidence.MAYBE
 
 
-# --- repeats that a client makes by itself ---
-
-
-def test_the_last_of_several_tries_proves_nothing():
-    request = httpx.Request("POST", "https://models", headers={"x-stainless-retry-count": "1"})
-    assert (
-        evidence(made("anthropic.APIConnectionError", cause=httpx.ConnectError(""), request=request)) is Evidence.MAYBE
-    )
-    assert evidence(client_error("SlowDown", 503, retries=1)) is Evidence.MAYBE
-    assert evidence(client_error("SlowDown", 503, retries=0)) is Evidence.NONE
-    many = answered("requests.exceptions.HTTPError", 429)
-    many.response.raw = type("Raw", (), {"retries": type("Retry", (), {"history": ("first",)})})
-    assert evidence(many) is Evidence.MAYBE
-    assert evidence(because(ToolError(), many)) is Evidence.MAYBE
-
-
-def test_the_only_try_proves_what_it_proves():
-    one = answered("requests.exceptions.HTTPError", 429)
-    one.response.raw = SimpleNamespace(retries=SimpleNamespace(history=()))
-    assert evidence(one) is Evidence.NONE
-    assert evidence(made("botocore.exceptions.ClientError", response={"Error": {"Code": "SlowDown"}})) is Evidence.NONE
-    for tries, proved in ((1, Evidence.NONE), (2, Evidence.MAYBE), (3, Evidence.MAYBE)):
-        last = SimpleNamespace(attempt_number=tries)
-        assert evidence(made("tenacity.RetryError", cause=refused(), last_attempt=last)) is proved
-
-
-def after(**fields):
-    return SimpleNamespace(**fields)
-
-
-NEVER, SENT = made("urllib3.exceptions.NewConnectionError"), made("urllib3.exceptions.ProtocolError")
-CAME_LATE = {
-    "urllib3.connectionpool.urlopen": ("retries", after(history=()), after(history=(after(error=SENT),))),
-    "urllib3.poolmanager.urlopen": ("retries", None, after(history=(after(error=None, status=307),))),
-    "requests.sessions.resolve_redirects": ("gen", ..., True),
-    "httpx._client._send_handling_redirects": ("history", [], [after(status_code=307)]),
-    "httpx2._client._send_handling_redirects": ("history", [after(status_code=401)], [after(status_code=302)]),
-    "aiohttp.client._request": ("history", [], [after(status=307)]),
-    "botocore.endpoint._send_request": ("attempts", 1, 2),
-    "stripe._http_client._request_with_retries_internal": ("num_retries", 0, 1),
-    "stripe._http_client._request_with_retries_internal_async": ("num_retries", 0, 1),
-    "tenacity.iter": ("retry_state", after(attempt_number=1), after(attempt_number=2)),
-    "tenacity.asyncio.iter": ("retry_state", after(attempt_number=1), after(attempt_number=2)),
-    "backoff._sync.retry": ("tries", 1, 2),
-    "retrying.call": ("attempt_number", 1, 2),
-    "aiohttp_retry.client._do_request": ("current_attempt", 1, 2),
-    "httpx_retries.transport._retry_operation": ("response", None, OSError()),
-    "httpx_retries.transport._retry_operation_async": ("response", None, OSError()),
-    "niquests.sessions.resolve_redirects": ("gen", ..., True),
-    "urllib.request.http_error_302": ("req", ..., True),
-    "httplib2._request": ("location", None, "/there"),
-    "xmlrpc.client.request": ("i", 0, 1),
-    "google.api_core.retry.retry_unary.retry_target": ("error_list", [OSError()], [OSError(), OSError()]),
-    "elastic_transport._transport.perform_request": ("errors", [], [OSError()]),
-}
-
-
-@pytest.mark.parametrize("path", CAME_LATE)
-def test_the_last_of_several_requests_is_known_by_its_way(path):
-    name, first, late = CAME_LATE[path]
-    assert evidence(through(path, refused(), **{name: late})) is Evidence.MAYBE
-    assert evidence(because(httpx.ConnectError(""), through(path, refused(), **{name: late}))) is Evidence.MAYBE
-    assert evidence(through(f"shop.{path}", refused(), **{name: late})) is Evidence.NONE
-    if first is not ...:
-        assert evidence(through(path, refused(), **{name: first})) is Evidence.NONE
-        assert evidence(through(path, refused())) is Evidence.NONE
-
-
-@pytest.mark.parametrize(("tries", "left", "proved"), [(1, 0, True), (3, 3, True), (3, 0, False), (-1, -2, False)])
-def test_tries_that_are_counted_down(tries, left, proved):
-    error = through("retry.api.__retry_internal", refused(), tries=tries, _tries=left)
-    assert (evidence(error) is Evidence.NONE) is proved
-
-
-def test_a_transport_of_httpx_that_repeats_says_so_in_its_answers():
-    refusal = answered("httpx.HTTPStatusError", 422)
-    for made_before, proved in ((0, Evidence.NONE), (1, Evidence.MAYBE)):
-        refusal.response.extensions = {"retry": after(attempts_made=made_before)}
-        assert evidence(refusal) is proved
-
-
-def test_tries_that_never_connected_are_no_earlier_requests():
-    untrusted = made("urllib3.exceptions.SSLError", ssl.SSLCertVerificationError(1, "certificate verify failed"))
-    history = after(history=(after(error=NEVER), after(error=untrusted)))
-    assert evidence(through("urllib3.connectionpool.urlopen", refused(), retries=history)) is Evidence.NONE
-
-
-def test_what_aiohttp_sends_anew_over_a_fresh_connection():
-    def by(method, *, left):
-        return through("aiohttp.client._request", refused(), method=method, retry_persistent_connection=left)
-
-    assert evidence(by("PUT", left=False)) is Evidence.MAYBE
-    assert evidence(by("PUT", left=True)) is Evidence.NONE
-    assert evidence(by("POST", left=False)) is Evidence.NONE
-
-
-def test_a_refusal_behind_a_redirect_says_nothing_of_who_sent_it():
-    refusal = answered("httpx.HTTPStatusError", 404)
-    assert evidence(refusal) is Evidence.NONE
-    refusal.response.history = [after(status_code=401)]
-    assert evidence(refusal) is Evidence.NONE
-    refusal.response.history = [after(status_code=307)]
-    assert evidence(refusal) is Evidence.MAYBE
-    refusal = answered("openai.UnprocessableEntityError", 422, bases=(fake("openai.APIStatusError"),))
-    assert evidence(refusal) is Evidence.NONE
-    refusal.response.history = [after(status_code=307)]
-    assert evidence(refusal) is Evidence.MAYBE
-    assert evidence(made("aiohttp.ClientResponseError", status=404, history=(after(status=308),))) is Evidence.MAYBE
-
-
-def test_a_count_of_tries_on_a_class_that_does_not_repeat_says_nothing():
-    assert evidence(made("httpcore.ConnectError", last_attempt=SimpleNamespace(attempt_number=2))) is Evidence.NONE
-
-
-@pytest.mark.parametrize(
-    ("path", "error", "proved"),
-    [
-        ("shutil.rmtree", PermissionError(13, ""), False),
-        ("shutil.unpack_archive", IsADirectoryError(21, ""), False),
-        ("tarfile.extractall", PermissionError(13, ""), False),
-        ("shutil.rmtree", FileNotFoundError(2, ""), True),
-        ("shop.rmtree", PermissionError(13, ""), True),
-    ],
-)
-def test_work_on_many_files_that_broke_off_may_have_done_some(path, error, proved):
-    assert (evidence(through(path, error)) is Evidence.NONE) is proved
-
-
-def test_already_exists_after_a_hidden_repeat_may_be_our_own_success():
-    fault = classify(client_error("BucketAlreadyOwnedByYou", 409, retries=2))
-    assert (fault.own_success, fault.evidence) == (True, Evidence.MAYBE)
-
-
-def test_redis_reconnects_while_it_sends():
-    def send_packed_command():
-        raise made("redis.exceptions.ConnectionError", "Error 111 connecting to localhost:6379. Connection refused.")
-
-    def connect():
-        raise made("redis.exceptions.ConnectionError", "Error 111 connecting to localhost:6379. Connection refused.")
-
-    for phase, proved in ((connect, Evidence.NONE), (send_packed_command, Evidence.MAYBE)):
-        with pytest.raises(Exception, match="connecting to") as caught:
-            phase()
-        assert evidence(caught.value) is proved
-
-
 # --- groups ---
 
 
@@ -496,6 +349,28 @@ def test_hostile_attributes_count_as_missing():
 
     fault = classify(Hostile())
     assert (fault.kind, fault.evidence) == (FaultClass.UNKNOWN, Evidence.MAYBE)
+
+
+def raising(self, *_):
+    raise RuntimeError("not to be looked at")
+
+
+PARTS = ("args", "__cause__", "__context__", "__traceback__", "__suppress_context__", "__getattribute__")
+
+
+@pytest.mark.parametrize("base", [ValueError, OSError, httpx.ConnectError, ToolError])
+@pytest.mark.parametrize("part", PARTS)
+def test_an_error_that_cannot_be_looked_at_proves_nothing(base, part):
+    kind = type("HostileError", (base,), {part: raising if part == "__getattribute__" else property(raising)})
+    error = kind("words")
+    fault = classify(error)
+    assert (fault.code, fault.evidence) == ("unreadable_error", Evidence.MAYBE)
+    assert fault.message.startswith("HostileError")
+
+
+def test_a_class_that_cannot_be_looked_at_proves_nothing():
+    odd = type("Odd", (type,), {"__eq__": lambda self, other: self is other, "__hash__": None})
+    assert classify(odd("OddError", (httpx.ConnectError,), {})("words")).code == "unreadable_error"
 
 
 def test_a_stream_is_not_read():

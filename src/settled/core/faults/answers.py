@@ -114,8 +114,8 @@ def _of_success(answer: Answer) -> Fault | None:
 def _of_failure(answer: Answer) -> Fault:
     asks_to_wait = answer.asks_to_wait and not (answer.status == _UNAVAILABLE and answer.from_between)
     by_status = of_status(answer.status, method=answer.method, asks_to_wait=asks_to_wait, doubtful=answer.doubtful)
-    if answer.status == _FORBIDDEN and (answer.asks_to_wait or answer.headers.get("x-ratelimit-remaining") == "0"):
-        return throttled("rate_limited")  # GitHub's primary and secondary limits
+    if answer.status == _FORBIDDEN and _paced(answer):
+        return throttled("rate_limited")
     if bodies.daily_quota(answer.body):
         return refused("daily_quota")
     by_code = of_codes(answer.codes, doubtful=answer.doubtful)
@@ -124,6 +124,12 @@ def _of_failure(answer: Answer) -> Fault:
     if answer.status in _BAD_REQUEST and bodies.field_errors(answer.body) and not answer.doubtful:
         return invalid(by_status.code)
     return by_status
+
+
+def _paced(answer: Answer) -> bool:
+    """Tell whether a 403 is about the pace: GitHub's primary and secondary limits."""
+    spent = answer.headers.get("x-ratelimit-remaining") == "0"
+    return answer.asks_to_wait or spent or bodies.secondary_limit(answer.body)
 
 
 def _agreed(by_code: Fault, by_status: Fault, answer: Answer) -> Fault:
@@ -135,7 +141,7 @@ def _agreed(by_code: Fault, by_status: Fault, answer: Answer) -> Fault:
     if by_status.throttled and by_code.evidence is not Evidence.NONE:
         return by_status
     if by_status.evidence is Evidence.MAYBE and by_code.evidence is Evidence.NONE and not _proves(by_code, answer):
-        return by_status
+        return weakened(by_code) if by_code.kind is FaultClass.RETRYABLE else by_status
     return replace(by_code, refresh=by_code.refresh or by_status.refresh)
 
 

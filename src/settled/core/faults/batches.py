@@ -36,6 +36,22 @@ def of_multistatus(body: Any) -> Fault | None:
     return _of_statuses("http_207", statuses)
 
 
+def refused_by_users_errors(payload: Any) -> str | None:
+    """Return the first code in the ``userErrors`` of a mutation's payload (Shopify's), ``None`` if there are none."""
+    errors = payload.get("userErrors") if isinstance(payload, Mapping) else None
+    if not isinstance(errors, list) or not errors or not all(isinstance(error, Mapping) for error in errors):
+        return None
+    return next((error["code"] for error in errors if isinstance(error.get("code"), str)), "user_errors")
+
+
+def brought_nothing(payload: Mapping[str, Any]) -> bool:
+    """Tell whether such a payload holds nothing besides: it stands for nothing that was done."""
+    return not any(value for name, value in payload.items() if name not in _BESIDE)
+
+
+_BESIDE = ("userErrors", "__typename", "clientMutationId")
+
+
 def partial(code: str, evidence: Evidence) -> Fault:
     """Return the fault of a batch of which items failed."""
     return Fault(FaultClass.PARTIAL, evidence, code)

@@ -27,7 +27,8 @@ MISSING = object()
 _DECODER = json.JSONDecoder()
 _XML_CODE = re.compile(r"<Code>\s*([\w.:-]{1,100})\s*</Code>", re.ASCII)
 _CODE = re.compile(r"[\w.:#/-]{1,200}", re.ASCII)
-_CODE_FIELDS = ("__type", "code", "Code", "type", "status", "reason")
+_CODE_FIELDS = ("__type", "code", "Code", "type", "status", "reason", "errorCode")
+_LISTS = ("errors", "details", "CancellationReasons")
 _MOST_ITEMS = 50
 _NESTED = 3
 
@@ -92,7 +93,9 @@ def _of_object(value: Any, depth: int) -> Iterator[str]:
     error = value.get("error")
     yield from _code(error)
     yield from _of_object(error, depth - 1)
-    for item in [*_items(value.get("errors")), *_items(value.get("details"))]:
+    if "fbtrace_id" in value:
+        yield from _of_meta(value)
+    for item in [item for name in _LISTS for item in _items(value.get(name))]:
         yield from _of_object(item, depth - 1)
         yield from _of_object(item.get("extensions"), depth - 1)
     yield from _of_object(_json_in(value.get("message")), depth - 1)
@@ -101,6 +104,15 @@ def _of_object(value: Any, depth: int) -> Iterator[str]:
 def _code(value: Any) -> Iterator[str]:
     if isinstance(value, str) and _CODE.fullmatch(value):
         yield value
+
+
+def _of_meta(value: Mapping[str, Any]) -> Iterator[str]:
+    """Give the code of Meta's Graph API (also WhatsApp's), which is a number of its own, under a status of 400."""
+    code = look.number(value.get("code"))
+    if code is not None:
+        yield f"meta_{code}"
+    if value.get("is_transient") is True:
+        yield "meta_2"
 
 
 def _items(value: Any) -> list[Mapping[str, Any]]:
@@ -136,6 +148,11 @@ def daily_quota(body: Body) -> bool:
     """Tell whether a quota of a day is spent (Google's ``QuotaFailure``): it is not back within any budget."""
     violations = [item for detail in error_details(body) for item in _items(detail.get("violations"))]
     return any("PerDay" in look.text(violation.get("quotaId")) for violation in violations)
+
+
+def secondary_limit(body: Body) -> bool:
+    """Tell whether GitHub's refusal is of its secondary limits: it comes with 403, and need not name a pause."""
+    return "secondary-rate-limits" in look.text(body.json.get("documentation_url"))
 
 
 def field_errors(body: Body) -> bool:

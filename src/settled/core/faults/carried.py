@@ -13,6 +13,8 @@ from settled.core.faults.rules import Situation, ambiguous, hopeless, unusable
 if TYPE_CHECKING:
     from settled.core.model import Fault
 
+_REASONS = "CancellationReasons"
+"""Of DynamoDB's transactions: why nothing of one was done, item by item."""
 _STATUSES = ("status_code", "status", "code")
 
 
@@ -79,7 +81,8 @@ def _of_botocore(response: Mapping[str, object]) -> Carried | None:
     code = error.get("Code")
     if status is None and not isinstance(code, str):
         return None
-    return Carried(status or 400, meta.get("HTTPHeaders"), {"__type": code, "message": error.get("Message")}, "")
+    body = {"__type": code, "message": error.get("Message"), _REASONS: response.get(_REASONS)}
+    return Carried(status or 400, meta.get("HTTPHeaders"), body, "")
 
 
 def _headers(*holders: object) -> object:

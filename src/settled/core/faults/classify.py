@@ -31,6 +31,7 @@ from settled.core.model import Evidence, Fault
 from settled.core.values import replace
 
 UNRECOGNISED = ambiguous("unrecognised")
+UNREADABLE = ambiguous("unreadable_error")
 
 
 class Known(IntEnum):
@@ -60,8 +61,15 @@ def classify(error: BaseException, *, attempt: int = 1, doubtful: bool = False, 
         doubtful: an earlier attempt may have had its effect; "already exists" may then be its success.
         now: wall clock, seconds since 1970, for dates in ``Retry-After`` of answers without a ``Date``.
 
-    Never raises. What is not known is ``unknown`` with the evidence ``maybe``.
+    Never raises. What is not known is ``unknown`` with the evidence ``maybe``; so is an error that cannot be looked at.
     """
+    try:
+        return _classify(error, attempt, doubtful=doubtful, now=now)
+    except Exception:  # noqa: BLE001 (an error is a stranger's: even its cause and its class may raise anything)
+        return replace(UNREADABLE, message=look.describe(error))
+
+
+def _classify(error: BaseException, attempt: int, *, doubtful: bool, now: float | None) -> Fault:
     within = chain.within(error)
     repeated = repeats.hidden(within[0])
     walk = _Walk(Situation(attempt, doubtful or repeated, now), {}, error if len(within[0]) == 1 else None)

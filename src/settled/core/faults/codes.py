@@ -1,7 +1,7 @@
 """Error codes of providers. They decide over the status: AWS throttles with 400, 403, 502 and 503 alike.
 
 Sources: botocore's lists of throttled and transient codes, Stripe's and Slack's error codes, Google's reasons of
-``usageLimits``, ``google.rpc.Code``, Apollo's and Shopify's GraphQL codes.
+``usageLimits``, ``google.rpc.Code``, Apollo's and Shopify's GraphQL codes, Salesforce's and Meta's.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from settled.core.faults.rules import ambiguous, exists, in_progress, invalid, refused, throttled
+from settled.core.faults.rules import ambiguous, exists, in_progress, invalid, refused, retryable, throttled
 from settled.core.values import replace
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ AWS_THROTTLED = _set(
 THROTTLED = AWS_THROTTLED | _set(
     "rate_limit rate_limited ratelimited rate_limit_error rate_limit_exceeded RATE_LIMITED rateLimitExceeded "
     "userRateLimitExceeded sharingRateLimitExceeded account_rate_limit_exceeded too_many_requests "
-    "TOO_MANY_REQUESTS THROTTLED throttled slow_down overloaded overloaded_error engine_overloaded"
+    "TOO_MANY_REQUESTS THROTTLED throttled slow_down overloaded overloaded_error engine_overloaded ThrottlingError "
+    "meta_4 meta_17 meta_32 meta_341 meta_613 meta_80001 meta_80003 meta_80004 meta_80006 meta_80007 meta_80008 "
+    "meta_130429 meta_131048 meta_131056"
 )
 
 _QUOTA = _set(
@@ -48,12 +50,24 @@ _TRANSIENT = _set(
     "RequestTimeout RequestTimeoutException PriorRequestNotComplete InternalError InternalFailure "
     "InternalServerError ServiceUnavailable internal_error fatal_error service_unavailable request_timeout "
     "api_error server_error INTERNAL_SERVER_ERROR INTERNAL UNAVAILABLE UNKNOWN internal_server_error "
-    "timeout_error"
+    "timeout_error meta_1 meta_2 meta_131000 meta_131016"
 )
 
-_EXPIRED = _set(
-    "ExpiredToken ExpiredTokenException token_expired UNAUTHENTICATED authentication_error RequestExpired expired_token"
+_ABORTED = _set(
+    "ABORTED TransactionConflict TransactionConflictException ConcurrentModificationException OperationAborted "
+    "UNABLE_TO_LOCK_ROW"
 )
+"""Another one was at work on the same thing: nothing was done."""
+
+_EXPIRED = _set(
+    "ExpiredToken ExpiredTokenException token_expired UNAUTHENTICATED authentication_error RequestExpired "
+    "expired_token TokenRefreshRequired InvalidToken UnrecognizedClientException InvalidClientTokenId "
+    "InvalidAccessKeyId AuthFailure InvalidSignatureException SignatureDoesNotMatch IncompleteSignature "
+    "IncompleteSignatureException MissingAuthenticationToken MissingAuthenticationTokenException "
+    "RequestTimeTooSkewed INVALID_SESSION_ID not_authed invalid_auth account_inactive token_revoked invalid_grant "
+    "meta_102 meta_190"
+)
+"""Who asks is not known, or no longer, or has the wrong time."""
 
 _INVALID = _set(
     "ValidationError ValidationException MissingParameter InvalidParameter InvalidParameterValue "
@@ -66,7 +80,7 @@ _REFUSED = _set(
     "context_length_exceeded permission_error not_found_error request_too_large invalid_api_key "
     "model_not_found content_policy_violation content_filter FORBIDDEN PERMISSION_DENIED NOT_FOUND "
     "FAILED_PRECONDITION UNIMPLEMENTED OPERATION_RESOLUTION_FAILURE PERSISTED_QUERY_NOT_FOUND "
-    "PERSISTED_QUERY_NOT_SUPPORTED ACCESS_DENIED not_authed invalid_auth account_inactive token_revoked "
+    "PERSISTED_QUERY_NOT_SUPPORTED ACCESS_DENIED "
     "no_permission missing_scope channel_not_found user_not_found not_in_channel is_archived msg_too_long "
     "no_text invalid_blocks invalid_arg_name restricted_action ekm_access_denied access_denied"
 )
@@ -74,7 +88,7 @@ _REFUSED = _set(
 # of those: they come from a gate in front of the execution, whatever happened before
 _GATE = _EXPIRED | _set(
     "AccessDenied AccessDeniedException permission_error invalid_api_key FORBIDDEN PERMISSION_DENIED UNIMPLEMENTED "
-    "ACCESS_DENIED not_authed invalid_auth account_inactive token_revoked no_permission missing_scope "
+    "ACCESS_DENIED no_permission missing_scope "
     "restricted_action ekm_access_denied access_denied request_too_large"
 )
 
@@ -93,6 +107,7 @@ def of_codes(codes: list[str], *, doubtful: bool) -> Fault | None:
         "throttled": _first(codes, THROTTLED),
         "exists": next((code for code in codes if _EXISTS.search(code)), None),
         "refused": _first(codes, _OTHER_REQUEST | _EXPIRED | _REFUSED),
+        "aborted": _first(codes, _ABORTED),
         "invalid": next((code for code in codes if code in _INVALID or code.endswith(".Malformed")), None),
         "transient": _first(codes, _TRANSIENT),
     }
@@ -102,6 +117,8 @@ def of_codes(codes: list[str], *, doubtful: bool) -> Fault | None:
             return in_progress(code)
         case "throttled":
             return throttled(code)
+        case "aborted":
+            return retryable(code)
         case "exists":
             return exists(code, doubtful=doubtful)
         case "quota" | "refused":
@@ -116,7 +133,7 @@ def of_codes(codes: list[str], *, doubtful: bool) -> Fault | None:
 
 def proves_refusal(code: str) -> bool:
     """Tell whether this code says why nothing was done, also where the status (409, 412) leaves it open."""
-    return code in _OTHER_REQUEST or code in _QUOTA or _EXISTS.search(code) is not None
+    return code in _OTHER_REQUEST or code in _QUOTA or code in _ABORTED or _EXISTS.search(code) is not None
 
 
 def _first(codes: list[str], known: frozenset[str]) -> str | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from settled.core.faults import batches, bodies, jsonrpc
 from settled.core.faults.codes import THROTTLED, of_codes
-from settled.core.faults.rules import ambiguous, hopeless, throttled, unusable, weakened
+from settled.core.faults.rules import ambiguous, hopeless, refused, throttled, unusable, weakened
 from settled.core.faults.statuses import of_status
 from settled.core.model import Evidence, Fault
 
@@ -52,6 +52,7 @@ def of_object(body: Body, *, doubtful: bool) -> Fault | None:
     return (
         jsonrpc.of_envelope(value)
         or _of_graphql(value)
+        or _of_user_errors(value)
         or batches.of_batch(value)
         or _of_not_ok(value, doubtful=doubtful)
         or _of_error_object(value, body, doubtful=doubtful)
@@ -112,6 +113,21 @@ def _of_graphql(value: Mapping[str, Any]) -> Fault | None:
     fault = _of_graphql_codes([_graphql_code(error) for error in errors])
     # One with a path is of a field: where it may not be null, the others' data is gone, and not what they did.
     return weakened(fault) if data or any(error.get("path") for error in errors) else fault
+
+
+def _of_user_errors(value: Mapping[str, Any]) -> Fault | None:
+    """Read the payloads of mutations that were refused field by field, in an answer without errors."""
+    data = value.get("data")
+    if not isinstance(data, Mapping) or not set(value) <= {"data", "extensions"}:
+        return None
+    codes = {name: batches.refused_by_users_errors(payload) for name, payload in data.items()}
+    refusals = [name for name, code in codes.items() if code]
+    if not refusals:
+        return None
+    if len(refusals) < len(data):
+        return batches.partial("user_errors", Evidence.SOME)
+    nothing = all(batches.brought_nothing(data[name]) for name in refusals)
+    return refused("user_errors") if nothing else hopeless("user_errors")
 
 
 def _of_graphql_codes(codes: list[str]) -> Fault:

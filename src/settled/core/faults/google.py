@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from settled.core.faults import look
 from settled.core.faults.carried import by_answer
 from settled.core.faults.grpc import of_code, of_grpc
-from settled.core.faults.rules import Situation, ambiguous, rules, unready, weakened
+from settled.core.faults.rules import Situation, ambiguous, refused, retryable, rules, unready, weakened
 from settled.core.values import replace
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def of_call(error: BaseException, situation: Situation) -> Fault | None:
     if not isinstance(name, str) or look.attr(error, "response") is not None:
         return by_answer(error, situation)
     delay = _retry_delay(error)
-    fault = of_code(name, asks_to_wait=delay is not None, never_connected=False, situation=situation)
+    fault = of_code(name, never_connected=False, situation=situation)
     return replace(fault, retry_after=delay)
 
 
@@ -39,6 +39,18 @@ def of_http(error: BaseException, situation: Situation) -> Fault | None:
 
 
 _GONE = (404, 410)
+
+
+def of_refresh(error: BaseException, _: Situation) -> Fault:
+    """Read that no new token was given: who asks is turned away, or the giver was busy."""
+    if look.attr(error, "retryable") is True:
+        return retryable("token_not_refreshed")
+    return replace(refused("token_not_refreshed"), refresh=True)
+
+
+def of_token(error: BaseException, _: Situation) -> Fault | None:
+    """Read that the giver of tokens was not reached; ``None`` where it may have been the service itself."""
+    return retryable("token_not_fetched") if look.came_through([error], "refresh") else None
 
 
 def _retry_delay(error: BaseException) -> float | None:
@@ -58,6 +70,14 @@ RULES = {
         wraps={"RetryError": ambiguous("retries_exhausted"), "GoogleAPIError": ambiguous("google_error")},
         default=ambiguous("google_error"),
     ),
-    **rules("google", final={"DefaultCredentialsError": unready("no_credentials")}),
+    # of a token, before the request or after its 401: it does not get further
+    **rules(
+        "google",
+        final={
+            "DefaultCredentialsError": unready("no_credentials"),
+            "RefreshError": of_refresh,
+        },
+        wraps={"TransportError": of_token},
+    ),
     **rules("googleapiclient", final={"HttpError": of_http}, default=ambiguous("google_error")),
 }

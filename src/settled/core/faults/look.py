@@ -23,11 +23,11 @@ def attr(thing: object, *names: str) -> object:
     return thing
 
 
-def called(thing: object, name: str) -> object:
-    """Call a method without arguments; ``None`` where it is missing or raises."""
+def called(thing: object, name: str, *args: object) -> object:
+    """Call a method; ``None`` where it is missing or raises."""
     method = attr(thing, name)
     try:
-        return method() if callable(method) else None
+        return method(*args) if callable(method) else None
     except Exception:  # noqa: BLE001 (same as attr)
         return None
 
@@ -80,6 +80,11 @@ def frames(error: BaseException) -> Iterator[FrameType]:
     while at is not None:
         yield at.tb_frame
         at = at.tb_next
+
+
+def package(frame: FrameType) -> str:
+    """Return the package that a frame's function is of."""
+    return text(frame.f_globals.get("__name__")).partition(".")[0]
 
 
 def came_through(errors: Iterable[BaseException], function: str) -> bool:

@@ -19,7 +19,11 @@ from settled.core.values import replace
 
 _CODE_IN_TEXT = re.compile(r"(?:Error executing tool \S{1,200}: )?MCP error (-\d{1,6})(?::|$)", re.ASCII)
 _NOT_RUN = (-32602, -32601)
-_WRONG_ARGUMENTS = re.compile(r"Error executing tool (\S{1,200}): \d+ validation errors? for (\S+)Arguments\b")
+_WRONG_ARGUMENTS = re.compile(
+    r"Error executing tool (?P<tool>\S{1,200}): \d+ validation errors? for (?P=tool)Arguments\b"
+    r"|\d+ validation errors? for call\[(?P<called>\S{1,200})\]\n"
+)
+"""As the SDK says it, and as FastMCP does, which puts other words before what the tool itself raises."""
 
 
 def classify_mcp(result: Mapping[str, Any], *, tool: str | None = None) -> Fault | None:
@@ -57,11 +61,11 @@ def _of_text(text: str, tool: str | None) -> Fault:
     if found and int(found[1]) in _NOT_RUN:
         return jsonrpc.of_code(int(found[1]), text)
     wrong = _WRONG_ARGUMENTS.match(text)
-    if wrong and wrong[1] == wrong[2] and tool in {None, wrong[1]}:
+    if wrong and tool in {None, wrong["tool"] or wrong["called"]}:
         return _saying(invalid("mcp_invalid_params"), text)
     if tool is not None and text.startswith(f"Input validation error: Invalid arguments for tool {tool}: "):
         return _saying(invalid("mcp_invalid_params"), text)
-    if tool is not None and text.strip() == f"Unknown tool: {tool}":
+    if tool is not None and text.strip() in {f"Unknown tool: {tool}", f"Unknown tool: '{tool}'"}:
         return _saying(invalid("mcp_unknown_tool"), text)
     return _saying(ambiguous("mcp_is_error"), text)
 

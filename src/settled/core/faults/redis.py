@@ -9,15 +9,27 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from settled.core.faults import look
-from settled.core.faults.rules import Situation, ambiguous, local, refused, retryable, rules
+from settled.core.faults import chain, look
+from settled.core.faults.rules import (
+    Situation,
+    ambiguous,
+    exists,
+    is_a,
+    local,
+    refused,
+    retryable,
+    rules,
+    weakened,
+)
+from settled.core.model import Fault
 from settled.core.values import replace
 
 if TYPE_CHECKING:
-    from settled.core.model import Fault
+    from settled.core.faults.rules import Judge
 
 _CONNECTING = re.compile(r"Error (?:.{0,200} )?connecting to |Timeout connecting to server")
 _FULL = "max number of clients reached"
+_NONE_FREE = "No connection available"
 _SENDING = "send_packed_command"
 """redis-py's function that writes a command: it connects anew where the connection broke."""
 
@@ -27,29 +39,107 @@ def of_connection(error: BaseException, _: Situation) -> Fault | None:
     words = look.text(error)
     if words.startswith(_FULL):
         return retryable("too_many_clients")
+    if words.startswith(_NONE_FREE):
+        return local("pool_timeout")
     if _CONNECTING.match(words) and not look.came_through([error], _SENDING):
         return retryable("connect_failed")
     return None
 
 
+_ROOTS = ("redis", "valkey")
+
+
+# --- what the server answers --------------------------------------------------------------
+
+
+_OF_A_PIPELINE = re.compile(r"Command # \d+ \(.*\) of pipeline caused error: ", re.DOTALL)
+"""What redis-py puts before the server's words."""
+_SCRIPTS = frozenset({"EVAL", "EVALSHA", "FCALL"})
+_PASSING = {"BUSY": "busy_script", "MISCONF": "misconf", "NOREPLICAS": "no_replicas"}
+_MISCOUNTED = "Wrong number of response items from pipeline execution"
+"""redis-py's own words, after the server has answered."""
+_THERE = frozenset({"BUSYGROUP", "BUSYKEY"})
+
+
+def of_reply(error: BaseException, situation: Situation) -> Fault:
+    """Read an error that has no class of its own, by its first word."""
+    words = look.text(error)
+    told = _OF_A_PIPELINE.match(words)
+    if words.startswith(_MISCOUNTED):
+        return ambiguous("protocol_error")
+    word = words[told.end() if told else 0 :].partition(" ")[0]
+    if word in _PASSING:
+        return retryable(_PASSING[word])
+    return exists("response_error", doubtful=situation.doubtful) if word in _THERE else refused("response_error")
+
+
+def answered(said: Fault | Judge, *, by_scripts: bool = False) -> Judge:
+    """Return the rule for an error that the server answers: it is of one command, and others may have been executed.
+
+    Nothing is undone for it, neither in a transaction nor in a script. ``by_scripts``: it comes up amid one, too.
+    """
+
+    def judge(error: BaseException, situation: Situation) -> Fault | None:
+        fault = said if isinstance(said, Fault) else said(error, situation)
+        others = _among_others(error) or (by_scripts and _out_of_a_script(error))
+        return weakened(fault) if others and fault is not None else fault
+
+    return judge
+
+
+def _among_others(error: BaseException) -> bool:
+    """Tell whether it is a pipeline's error, of which some other command may have been executed."""
+    if not _OF_A_PIPELINE.match(look.text(error)):
+        return False
+    earlier = chain.context(error)
+    if earlier is not None and any(
+        is_a(earlier, root, "ExecAbortError") for root in _ROOTS
+    ):  # of a transaction that was never executed
+        return False
+    looked = [frame.f_locals for frame in look.frames(error) if frame.f_code.co_name == _FIRST]
+    return not any(_all_refused(known.get("commands"), known.get("response")) for known in looked)
+
+
+def _all_refused(commands: object, answers: object) -> bool:
+    """Tell whether these are all of a pipeline's commands, and none of them can have done anything."""
+    if not (isinstance(commands, list) and isinstance(answers, list)):
+        return False
+    scripts = any(isinstance(each, tuple) and each and _is_script(each[0]) for each in commands)
+    return not scripts and all(isinstance(each, Exception) for each in answers)
+
+
+_FIRST = "raise_first_error"
+"""redis-py's function that looks through the answers of a pipeline."""
+
+
+def _out_of_a_script(error: BaseException) -> bool:
+    made = [frame.f_locals.get("args") for frame in look.frames(error) if frame.f_code.co_name == "execute_command"]
+    return any(map(_is_script, made))
+
+
+def _is_script(command: object) -> bool:
+    return isinstance(command, tuple) and bool(command) and look.text(command[0]).upper() in _SCRIPTS
+
+
 RULES = rules(
-    *("redis", "valkey"),
+    *_ROOTS,
     final={
-        "BusyLoadingError": retryable("busy_loading"),
+        "BusyLoadingError": answered(retryable("busy_loading")),
         "MaxConnectionsError": local("pool_full"),
-        "ReadOnlyError": retryable("read_only_replica"),
-        "ClusterDownError": retryable("cluster_down"),
-        "MasterDownError": retryable("master_down"),
-        "TryAgainError": retryable("try_again"),
-        "AskError": retryable("moved"),
-        "MovedError": retryable("moved"),
+        "ReadOnlyError": answered(retryable("read_only_replica")),
+        "ClusterDownError": answered(retryable("cluster_down")),
+        "MasterDownError": answered(retryable("master_down")),
+        "TryAgainError": answered(retryable("try_again")),
+        "AskError": answered(retryable("moved")),
+        "MovedError": answered(retryable("moved")),
         "WatchError": retryable("watched_key_changed"),
         "ExecAbortError": retryable("exec_aborted"),
-        "OutOfMemoryError": refused("out_of_memory"),
-        "NoPermissionError": refused("no_permission"),
-        "AuthenticationError": replace(refused("authentication"), refresh=True),
+        "OutOfMemoryError": answered(retryable("out_of_memory"), by_scripts=True),
+        "NoScriptError": answered(refused("response_error")),
+        "NoPermissionError": answered(refused("no_permission"), by_scripts=True),
+        "AuthenticationError": answered(replace(refused("authentication"), refresh=True)),
         "DataError": refused("invalid_request"),
-        "ResponseError": refused("response_error"),
+        "ResponseError": answered(of_reply, by_scripts=True),
         "ConnectionError": of_connection,
         "TimeoutError": of_connection,
     },

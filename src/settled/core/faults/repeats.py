@@ -1,15 +1,17 @@
 """Requests that a client makes one after another by itself, repeats and redirects: only the last one's end is seen.
 
 Some errors say so. Of others it shows in the functions of the client that they came through, by their tracebacks. So it
-is with work on many files: of those before the one that failed nothing is known.
+is with work on many files, or many items in several requests: of those before the one that failed nothing is known.
+Out of another process an error comes without its past; all that is left of it is a text.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from settled.core.faults import look
+from settled.core.faults import chain, look
 from settled.core.faults.rules import is_a, roots
 from settled.core.faults.tls import rejected_certificate
 
@@ -26,7 +28,7 @@ _TELLING = _REPEATERS | _REDIRECTED
 def hidden(errors: Iterable[BaseException]) -> bool:
     """Tell whether one of these errors is the last of several tries of which the others are not known."""
     for error in errors:  # noqa: SIM110 - one pass over one error, as most are, costs half as much so
-        if _last_of_many(error) or _came_late(error):
+        if _last_of_many(error) or _came_late(error) or _left_its_past(error):
             return True
     return False
 
@@ -83,7 +85,7 @@ def _came_late(error: BaseException) -> bool:
         frame, at = at.tb_frame, at.tb_next
         judge = _LATE.get(frame.f_code.co_name)
         if judge is not None:
-            tells = judge.get(look.text(frame.f_globals.get("__name__")).partition(".")[0])
+            tells = judge.get(look.package(frame))
             if tells is not None and tells(frame.f_locals):
                 return tells is not _on_many_files or not isinstance(error, FileNotFoundError)
     return False
@@ -98,6 +100,15 @@ def _unsent(error: object) -> bool:
     if not isinstance(error, BaseException):
         return False
     return is_a(error, "urllib3", "NewConnectionError", "ConnectTimeoutError") or rejected_certificate(error)
+
+
+def _elastic(known: Locals) -> bool:
+    errors = known.get("errors")
+    return isinstance(errors, list) and not all(any(map(_unsent, _inside(each))) for each in errors)
+
+
+def _inside(error: object) -> Iterable[BaseException]:
+    return chain.inside(error) if isinstance(error, BaseException) else ()
 
 
 def _httpx(known: Locals) -> bool:
@@ -124,6 +135,15 @@ def _some(name: str, least: int = 0) -> Callable[[Locals], bool]:
         return isinstance(listed, list | tuple) and len(listed) > least
 
     return judge
+
+
+def _counted(holder: str, name: str) -> Callable[[Locals], bool]:
+    return lambda known: (look.number(look.attr(known.get(holder), name)) or 0) > 0
+
+
+def _repeats(name: str) -> Callable[[Locals], bool]:
+    """Tell of a client that repeats whatever fails so many times, and forgets how often it did."""
+    return _counted("self", name)
 
 
 def _tenacity(known: Locals) -> bool:
@@ -154,8 +174,11 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "http_error_302": {"urllib": _always},  # under this name for all redirects
     "_send_handling_redirects": {"httpx": _httpx, "httpx2": _httpx},
     "_request": {"aiohttp": _aiohttp, "httplib2": _is_not_none("location")},
-    "request": {"xmlrpc": _above("i", 0)},
-    "_send_request": {"botocore": _above("attempts", 1)},
+    "request": {"xmlrpc": _above("i", 0), "jira": _repeats("max_retries")},
+    "http_request": {"gitlab": _counted("retry", "cur_retries")},
+    "_execute_with_retry": {"notion_client": _above("attempt", 0)},
+    "request_json_string_with_retry": {"dropbox": _above("attempt", 0)},
+    "_send_request": {"botocore": _above("attempts", 1), "aiobotocore": _above("attempts", 1)},
     "_request_with_retries_internal": {"stripe": _above("num_retries", 0)},
     "_request_with_retries_internal_async": {"stripe": _above("num_retries", 0)},
     "iter": {"tenacity": _tenacity},
@@ -166,9 +189,64 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "_retry_operation": {"httpx_retries": _is_not_none("response")},
     "_retry_operation_async": {"httpx_retries": _is_not_none("response")},
     "retry_target": {"google": _some("error_list", 1)},
-    "perform_request": {"elastic_transport": _some("errors")},
+    "perform_request": {"elastic_transport": _elastic, "opensearchpy": _above("attempt", 0)},
+    "_retry_request": {"googleapiclient": _above("retry_num", 0)},
+    # which of its tries a refusal answers is not seen any more
+    "execute": {"googleapiclient": _above("num_retries", 0)},
+    "next_chunk": {"googleapiclient": _above("num_retries", 0)},
+    "_perform_urllib_http_request": {"slack_sdk": _above("counter_for_safety", 1)},
+    "_perform_http_request": {"slack_sdk": _above("counter_for_safety", 1)},
+    "_request_with_session": {"slack_sdk": _above("counter_for_safety", 1)},
+    "_ensured": {"kombu": _above("retries", 0)},
+    "bulk": dict.fromkeys(("elasticsearch", "opensearchpy"), _above("success", 0)),
+    "async_bulk": dict.fromkeys(("elasticsearch", "opensearchpy"), _above("success", 0)),
+    "streaming_bulk": dict.fromkeys(("elasticsearch", "opensearchpy"), _above("attempt", 0)),
+    "async_streaming_bulk": dict.fromkeys(("elasticsearch", "opensearchpy"), _above("attempt", 0)),
+    "__call__": {"boto3": _some("responses")},
+    "run": {"docker": _is_not_none("container")},
+    "_flush": {"boto3": _always},
+    # out of another process: an error that left its past there
+    "send_raw_command": {"anyio": _always},
+    "maybe_throw": {"celery": _always},
     "rmtree": {"shutil": _on_many_files},
+    "_make_zipfile": {"shutil": _always},
+    "_make_tarball": {"shutil": _always},
+    # once the contents are there, or have been taken away
+    "copymode": {"shutil": _always},
+    "copystat": {"shutil": _always},
+    "putfo": {"paramiko": _is_not_none("size")},
+    "__exit__": {"tempfile": _always},
+    "close": {"tempfile": _always},
     "unpack_archive": {"shutil": _on_many_files},
     "extractall": {"zipfile": _on_many_files, "tarfile": _on_many_files},
 }
 """By the name of a function, and the package that it is of: whether its variables tell of an earlier request."""
+
+
+# --- what came out of another process -----------------------------------------------------
+
+
+_REMOTE = frozenset({"_RemoteTraceback", "RemoteTraceback"})
+"""The class, of whatever pool, by which an error's traceback comes along: as its cause, and as a text."""
+_MARKS = ("_remote_tb", "_pyroTraceback")
+"""What rpyc and Pyro put on an error that the other side raised."""
+_HANDLED = "During handling of the above exception"
+
+
+def _left_its_past(error: BaseException) -> bool:
+    """Tell whether an error left other errors, or a client's own repeats, behind in another process."""
+    if error.__dict__ and any(name in error.__dict__ for name in _MARKS):
+        return True
+    if type(error).__qualname__ not in _REMOTE:
+        return False
+    told = look.attr(error, "tb")
+    return not isinstance(told, str) or _HANDLED in told or _REPEATER.search(told) is not None
+
+
+_REPEATER = re.compile(
+    "|".join(
+        rf"[/\\]{package}(?:[/\\][^\"\n]*|\.py)\", line \d+, in {name}\n"
+        for name, packages in _LATE.items()
+        for package in packages
+    )
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from settled.core.faults.rules import ambiguous, exists, hopeless, refused, retryable, throttled, weakened
+from settled.core.faults.rules import ambiguous, exists, hopeless, in_progress, refused, retryable, throttled, weakened
 from settled.core.values import replace
 
 if TYPE_CHECKING:
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
 # 444, 460, 499: a proxy's note that its client went away; the service behind it was asked
 _AMBIGUOUS = frozenset({408, 444, 460, 499})
 _CONFLICT = frozenset({409, 412})
-_BEFORE_EXECUTION = frozenset({421, 423, 425})
+_AT_WORK = 409  # with a pause, by the IETF's draft on Idempotency-Key: the same request is under way
+_BEFORE_EXECUTION = frozenset({421, 423, 425, 449})
 # whatever happened before, these come from a gate in front of the execution
-_GATE = frozenset({401, 402, 405, 406, 407, 411, 413, 414, 415, 426, 428, 431, 451})
+_GATE = frozenset({401, 402, 405, 406, 407, 411, 413, 414, 415, 419, 426, 428, 431, 440, 451, 498})
 _GONE = frozenset({404, 410})
 _REFUSED_5XX = frozenset({501, 505})
 # Cloudflare: origin refused, no route to the origin, TLS to the origin failed. 522 also means that it fell silent
 # after the connection was made.
 _ORIGIN_NOT_REACHED = frozenset({521, 523, 525, 526})
 _OVERLOADED = 529
-_TOO_MANY = 429
+_TOO_MANY = frozenset({420, 429})  # the first of them before there was the second
 _UNAVAILABLE = 503
 _TOO_LARGE = 413
-_UNAUTHORIZED = 401
+_UNAUTHORIZED = frozenset({401, 419, 440, 498})  # the others: Laravel, IIS, ArcGIS of a session or token that expired
 _NO_FUNDS = 402  # by a gate or by the service: where refusals are kept, this is the one that most often is
 _FORBIDDEN = 403
 _CLIENT_ERROR, _SERVER_ERROR = 400, 500
@@ -51,17 +52,19 @@ def of_status(status: int, *, method: str, asks_to_wait: bool, doubtful: bool) -
 
 
 def _of_4xx(status: int, code: str, *, method: str, asks_to_wait: bool, doubtful: bool) -> Fault:
-    if status == _TOO_MANY:
+    if status in _TOO_MANY:
         return throttled(code)
     if status in _AMBIGUOUS:
         return ambiguous(code)
+    if status == _AT_WORK and asks_to_wait:
+        return in_progress(code)
     if status in _CONFLICT:
         return replace(hopeless(code), own_success=doubtful)
     if status in _BEFORE_EXECUTION or (status == _TOO_LARGE and asks_to_wait):
         return retryable(code)
     if status in _GATE:
-        return replace(refused(code), refresh=status == _UNAUTHORIZED, gate=status != _NO_FUNDS)
+        return replace(refused(code), refresh=status in _UNAUTHORIZED, gate=status != _NO_FUNDS)
     if status in _GONE and method == "DELETE":
         return exists(code, doubtful=doubtful)
-    refusal = replace(refused(code), gate=status == _FORBIDDEN)
+    refusal = retryable(code) if asks_to_wait else replace(refused(code), gate=status == _FORBIDDEN)
     return weakened(refusal) if doubtful else refusal

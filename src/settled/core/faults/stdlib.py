@@ -46,12 +46,27 @@ _ALSO_LATER = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 _CONNECTS, _STARTS = "create_connection", "_execute_child"
 """The function of socket and of asyncio that connects; that of subprocess that starts a process."""
 
-_CONNECTING = re.compile(r"Connect call failed|Tunnel connection failed")
-"""How asyncio and http.client call a connection that was never made."""
+_CONNECTING = re.compile(r"Connect call failed|Tunnel connection failed|All connection attempts failed")
+"""How asyncio, http.client and anyio call a connection that was never made."""
+
+
+_BEFORE = {"_acquire": {"asyncpg": local("pool_timeout")}, "connect": {"asyncpg": retryable("connect_failed")}}
+"""Functions, by name and package, whose errors have no class of their own, and come before anything is sent."""
+
+
+def _came_before(error: BaseException) -> Fault | None:
+    for frame in look.frames(error):
+        known = _BEFORE.get(frame.f_code.co_name)
+        if known is not None and (fault := known.get(look.package(frame))) is not None:
+            return fault
+    return None
 
 
 def of_os(error: BaseException, situation: Situation) -> Fault | None:
     """Read an OSError by its number; ``None`` if that says nothing."""
+    early = _came_before(error)
+    if early is not None:
+        return early
     number = look.number(look.attr(error, "errno"))
     if _never_connected(error):
         return retryable(NOT_REACHED.get(number or 0, "connect_failed"))

@@ -13,15 +13,19 @@ from settled.core.faults import (
     httpx,
     mcp,
     models,
+    mongo,
+    mysql,
     postgres,
     process,
     python,
     redis,
     requests,
     smtp,
+    ssh,
     stdlib,
     tls,
     urllib3,
+    vendors,
 )
 from settled.core.faults.rules import names
 
@@ -33,8 +37,8 @@ if TYPE_CHECKING:
 RULES = {
     name: rule
     for source in (
-        *(aiohttp, botocore, google, grpc, httpx, mcp, models, postgres, process, python, redis, requests, stdlib),
-        *(smtp, tls, urllib3),
+        *(aiohttp, botocore, google, grpc, httpx, mcp, models, mongo, mysql, postgres, process, python, redis),
+        *(requests, smtp, ssh, stdlib, tls, urllib3, vendors),
     )
     for name, rule in source.RULES.items()
 }

@@ -12,7 +12,7 @@ RULES = rules(
         "NewConnectionError": connecting,
         "ConnectTimeoutError": retryable("connect_timeout"),
         "EmptyPoolError": local("pool_timeout"),
-        "FullPoolError": local("pool_full"),
+        "FullPoolError": ambiguous("pool_full"),  # a connection is put back into it: the request was made
         "ClosedPoolError": local("pool_closed"),
         "LocationValueError": refused("invalid_url"),
         "InvalidHeader": ambiguous("protocol_error"),  # of the answer: two lengths, a Retry-After that is none
