@@ -71,8 +71,9 @@ class Postman:
             return
         self._wanted.set()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="settled-alerts", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name="settled-alerts", daemon=True)
+            thread.start()  # raises where there are no more threads: then the next one who pokes tries again
+            self._thread = thread
 
     def close(self) -> None:
         """Deliver what can be delivered within a few seconds; the rest stays in the outbox."""
