@@ -31,6 +31,8 @@ _SYNCHRONOUS: Final = ("FULL", "NORMAL")
 _CHECKPOINT_PAGES: Final = 4000
 """Pages in the write-ahead log (16 MB) at which it is folded into the file."""
 
+_LONGEST_WAIT: Final = 86_400.0
+
 COMMIT: Final = "COMMIT /* the journal's */"
 ROLLBACK: Final = "ROLLBACK /* the journal's */"
 """In words that nobody else will use: a prepared statement is kept under its text, and not authorized again."""
@@ -48,6 +50,10 @@ class JournalFile:
     def __init__(self, path: str, *, synchronous: str, busy_timeout: float) -> None:
         if synchronous not in _SYNCHRONOUS:
             raise JournalError(f'synchronous={synchronous!r} is not offered: write "FULL" or "NORMAL"')
+        if not 0 <= busy_timeout <= _LONGEST_WAIT:
+            raise JournalError(f"busy_timeout={busy_timeout!r} cannot be: write seconds, from 0 to {_LONGEST_WAIT:.0f}")
+        if "\0" in path:
+            raise JournalError(f"{path!r} is no file's name: it holds a NUL")
         self.path = os.path.realpath(path)
         self.synchronous = synchronous
         self.busy_timeout = busy_timeout

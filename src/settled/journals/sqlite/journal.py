@@ -185,6 +185,8 @@ def open_sqlite(url: str, **options: Any) -> tuple[SqliteJournal, FileSpill]:
         JournalError: The address is not one of these, or the journal cannot be opened.
     """
     parts = urlsplit(url)
+    if any(character in url for character in "#\t\r\n\0"):  # split off or left out, unseen: another file's address
+        raise JournalError(f"{url!r} is no SQLite address: a # in a file's name is written %23, a line's end %0A")
     if not url.startswith("sqlite:///") or parts.netloc or not parts.path[1:]:
         raise JournalError(f"{url!r} is no SQLite address: write sqlite:///agent.db, or sqlite:////data/agent.db")
     journal = SqliteJournal(unquote(parts.path[1:]), **{**_from_query(url, parts.query), **options})
