@@ -17,6 +17,7 @@ class Exit(IntEnum):
     NOT_FOUND = 4
     REFUSED = 5
     LOADING = 6
+    FAILED = 7
     INTERRUPTED = 130
     PIPE = 141
 
@@ -32,6 +33,7 @@ MEANING = {
     Exit.NOT_FOUND: "no call, key, run, finding, tool or breaker has the name that was given",
     Exit.REFUSED: "refused: a verdict that cannot be taken, a tool without a probe, no confirmation",
     Exit.LOADING: "the app (--app) or an optional part of settled cannot be loaded",
+    Exit.FAILED: "settled itself failed, or its output could not be written: what the command did before that stands",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
     Exit.PIPE: "whoever read the output went away",
 }

@@ -71,7 +71,7 @@ def _show_list(target: Target, found: list[RunRecord], now: float) -> None:
     rows = [(_name(r), str(r.state), age(r.changed, now) if r.changed else "-", str(r.entry), r.reason) for r in found]
     output.table(("RUN", "STATE", "CHANGED", "ENTRIES", "WHY"), rows)
     first = found[0].parent if lane_of(found[0]) else found[0].run_id
-    output.tell(f"to look at one: settled runs show {first}{target.given.options()}")
+    output.tell(f"to look at one: settled runs show {shlex.quote(first)}{target.given.options()}")
 
 
 def _name(run: RunRecord) -> str:
