@@ -1,6 +1,6 @@
 """Whatever is on record can be shown: as one JSON document, and to a person, whose terminal it cannot steer."""
 
-import datetime
+import datetime as dt
 import decimal
 import json
 
@@ -20,8 +20,8 @@ VALUES = {
     "a terminal's title": "\x1b]0;title\x07\x1b[2J",
     "text from the right": "\u202eabc\u2066",
     "decimals": [decimal.Decimal("NaN"), decimal.Decimal("1e999999")],
-    "the last moment": datetime.datetime.max,
-    "the longest time": datetime.timedelta.max,
+    "the last moment": dt.datetime.max.replace(tzinfo=dt.UTC),
+    "the longest time": dt.timedelta.max,
     "bytes that are no text": b"\xff\xfe\0",
     "a set of all sorts": {1, "a", (2, b"\xff")},
     "names that are no text": {1: 2, (1, 2): 3, None: 4},

@@ -110,7 +110,7 @@ def prune_calls(
 
 
 def _due(target: Target) -> Pruned:
-    kinds = [call.kind for call in pages(target.journal, CallQuery(past_retention=True))]
+    kinds = [call.kind for call in pages(target.journal, CallQuery(past_retention=True, readable=True))]
     removed = kinds.count(KeyKind.RANDOM)
     return Pruned(len(kinds) - removed, removed)
 

@@ -13,9 +13,11 @@ from settled.cli.confirming import confirm
 from settled.cli.exits import Exit, Problem, refusals
 from settled.cli.filters import RunFilter, StateFilter, TenantFilter, ToolFilter, chosen, kinds_of
 from settled.cli.options import AppOption, ByOption, JournalOption, JsonOption, YesOption, who
+from settled.cli.show import tell_unread
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import plural, seconds_of
 from settled.core.model import Moment
+from settled.journals.unread import noting
 
 
 class VerdictName(StrEnum):
@@ -131,7 +133,8 @@ def _finding(target: Target, finding_id: str, ruling: Ruling, *, dry_run: bool, 
 
 
 def _many(target: Target, meant: Filter, ruling: Ruling, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    calls = chosen(target, meant)
+    with noting() as unread:
+        calls = chosen(target, meant)
     if calls and not dry_run:
         confirm(f"this decides on {plural(len(calls), 'call')} at once ({ruling.verdict.replace('_', ' ')})", yes=yes)
     now = target.journal.now()
@@ -141,10 +144,12 @@ def _many(target: Target, meant: Filter, ruling: Ruling, *, dry_run: bool, yes: 
         "dry_run": dry_run,
         "total": len(done),
         "refused": refused,
+        "unreadable": list(unread),
         "calls": [facts.of_call(each.call, now) | {"taken": not each.why, "refusal": each.why} for each in done],
     }
     output.emit(as_json, document, lambda: _show_many(done, now, dry_run=dry_run))
-    if refused:
+    tell_unread(target, unread, as_json=as_json)
+    if refused or unread:
         raise typer.Exit(Exit.ATTENTION)
 
 
