@@ -12,7 +12,7 @@ class Rude(BaseException):
     """As gevent.Timeout is: no ``Exception``."""
 
 
-class Mute(Exception):
+class MuteError(Exception):
     def __str__(self):
         raise RuntimeError("no words")
 
@@ -22,7 +22,7 @@ class Wordless:
         raise RuntimeError("no words")
 
 
-RAISED = [OSError("no line"), SystemExit(3), asyncio.CancelledError(), StopIteration(), Rude(), Mute()]
+RAISED = [OSError("no line"), SystemExit(3), asyncio.CancelledError(), StopIteration(), Rude(), MuteError()]
 RETURNED = [None, True, settled.Happened, Wordless(), "happened"]
 
 

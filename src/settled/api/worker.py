@@ -153,8 +153,7 @@ class Worker:
         """
         self._loop, self._done = asyncio.get_running_loop(), Round()
         self.guard.floor.attend()  # alerts of others are delivered too
-        await aside(self.guard.floor.bring)
-        for part in (self._adopt, self._settle, self._carry_on, self._compare, self._prune):
+        for part in (self._bring, self._adopt, self._settle, self._carry_on, self._compare, self._prune):
             if self._stopping.is_set():
                 break
             try:
@@ -168,6 +167,9 @@ class Worker:
                 LOG.warning("part of a worker's round failed: %s", trouble)
                 self._done = replace(self._done, trouble=trouble)
         return self._done
+
+    async def _bring(self) -> None:
+        await aside(self.guard.floor.bring)
 
     async def _carry_on(self) -> None:
         self._done = replace(self._done, undone=await acarry_on(self.guard, wait=PROBE_LIMIT))

@@ -62,7 +62,7 @@ class SqliteJournal(StoredJournal):
         spill: str | os.PathLike[str] | None = None,
     ) -> None:
         self._file = JournalFile(os.fspath(path), synchronous=synchronous, busy_timeout=busy_timeout)
-        self.spill = FileSpill(f"{self._file.path}-spill" if spill is None else spill)
+        self.spill = FileSpill(f"{self._file.path}-spill" if spill is None else spill, like=self._file.path)
         self._clock = clock
         self._transactions = Transactions(self._file, clock)
         self._commit = GroupCommit(self._transactions.run, self._file.closed_error)
