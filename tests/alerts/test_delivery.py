@@ -264,6 +264,72 @@ def test_a_receiver_that_hangs_blocks_neither_calls_nor_leases(place):
         until(lambda: not guard.journal.alerts(), "the alert to leave the outbox")
 
 
+def test_a_receiver_that_hangs_holds_up_no_other_receiver(place, monkeypatch):
+    """It is left, rests as one that is away, and is asked nothing more until it has come back."""
+    monkeypatch.setattr("settled.api.delivering.LONGEST", 0.2)
+    go, told = threading.Event(), []
+
+    class Hangs:
+        name = "hangs"
+
+        def deliver(self, notice):
+            told.append(notice.subject)
+            go.wait(30)
+
+    kept = Kept()
+    with settled.Guard(place, alerts=[Hangs(), kept]) as guard:
+        guard.floor.keeper.chores.pop()
+        pay, _ = declare(guard)
+        calls = [pay.call(to=str(number)).operation_id for number in range(3)]
+        for _ in range(3):
+            round_of(guard)
+        assert [notice.subject for notice in kept.notices] == calls
+        assert told == calls[:1]
+        assert len(guard.journal.alerts()) == 3
+        (failed, *_) = [notes.read(text)["failed"] for text in guard.journal.notes(notes.DELIVERY).values()]
+        assert "did not come back" in failed["hangs"]["error"]
+        go.set()
+
+        def again():
+            guard.postman._rests.clear()
+            round_of(guard)
+            return not guard.journal.alerts()
+
+        monkeypatch.setattr("settled.api.alerting.pause_after", lambda *_: 0.0)
+        until(again, "it to be told of all once it has come back")
+    assert set(told) == set(calls)
+    assert len(kept.notices) == 3
+
+
+def test_without_a_thread_receivers_are_told_all_the_same(place):
+    kept = Kept()
+    with settled.Guard(place, alerts=kept) as guard:
+        guard.floor.keeper.chores.pop()
+        declare(guard)[0].call(to="a")
+        threading.stack_size(2**46)  # the system has no memory for one more
+        try:
+            round_of(guard)
+        finally:
+            threading.stack_size(0)
+    assert len(kept.notices) == 1
+
+
+def test_while_people_are_settling_them_alarms_are_looked_at_often(place):
+    """With hundreds of them open, the end of the last one was told many seconds later than that of the others."""
+    kept = Kept()
+    with settled.Guard(place, alerts=kept) as guard:
+        guard.floor.keeper.chores.pop()
+        pay, _ = declare(guard)
+        calls = [pay.call(to=str(number)).operation_id for number in range(30)]
+        round_of(guard)
+        round_of(guard)
+        assert guard.postman._look_next > time.monotonic() + alerting.LOOK
+        guard.resolve(calls[0], "happened", by="ann", reason="seen")
+        round_of(guard)
+        assert guard.postman._look_next <= time.monotonic() + alerting.LOOK
+    assert [notice.subject for notice in kept.notices if notice.resolved] == calls[:1]
+
+
 # --- several processes ---
 
 

@@ -9,24 +9,24 @@ from __future__ import annotations
 import random
 import threading
 import time
-from asyncio import CancelledError
 from contextlib import suppress
-from dataclasses import dataclass
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
 from settled import host
-from settled.api import notices, secrets
+from settled.api import notices
+from settled.api.delivering import Deliveries
 from settled.core import notes
 from settled.core.alarms import Raise, TakeDelivery, Tried, deliverer
 from settled.core.values import replace
 from settled.drivers.floor import LOG
 from settled.errors import JournalError
-from settled.ports import Notice, NotTaken
+from settled.ports import Notice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from settled.api.delivering import Failure
     from settled.ports import Alert, Journal, Receiver
 
 LEASE: Final = 60.0
@@ -64,6 +64,7 @@ class Postman:
         self._wanted, self._closed, self._at_work = threading.Event(), threading.Event(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._nonce, self._delivers = token_hex(8), False
+        self._deliveries = Deliveries()
 
     def poke(self) -> None:
         """Look soon whether there is something to deliver. From the keeper's thread; does not block."""
@@ -120,6 +121,8 @@ class Postman:
                 over.pop(row.operation_id, None)
         for subject, told in over.items():
             self._ended(subject, told, tries)
+        if over:  # somebody is settling them: the next are not to wait as long as all of them together take to look at
+            self._look_next = min(self._look_next, time.monotonic() + LOOK)
 
     def _seen(self, *, looks: bool) -> tuple[Sequence[Alert], dict[str, Any], dict[str, Any]]:
         """Return the rows of the outbox, the alarms that receivers know of, and those of them that are over."""
@@ -199,6 +202,8 @@ class Postman:
         return not left or any(self._may_try(receiver, so_far) for receiver in left)
 
     def _may_try(self, receiver: Receiver, so_far: dict[str, Any]) -> bool:
+        if self._deliveries.hangs(receiver.name):
+            return False
         if receiver.name in so_far.get("done", ()) or self._rests.get(receiver.name, 0.0) > time.monotonic():
             return False
         waits: float = so_far.get("failed", {}).get(receiver.name, {}).get("next", 0.0)
@@ -213,7 +218,7 @@ class Postman:
                 continue
             if not self._ours():
                 return False
-            failure, changed = attempt(receiver, notice), True
+            failure, changed = self._deliveries.tell(receiver, notice), True
             if failure is None:
                 done.append(receiver.name)
                 failed.pop(receiver.name, None)
@@ -245,26 +250,6 @@ def _alarm(row: Alert, title: str, receivers: Sequence[str], known: dict[str, An
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a receiver has not taken a notice."""
-
-    why: str
-    away: bool
-    retry_after: float | None = None
-
-
-def attempt(receiver: Receiver, notice: Notice) -> Failure | None:
-    """Tell one receiver; return how that failed, if it did. What is said of it holds no secret."""
-    try:
-        receiver.deliver(notice)
-    except NotTaken as error:
-        return Failure(secrets.clean(str(error)), error.away, error.retry_after)
-    except (Exception, CancelledError, SystemExit) as error:  # noqa: BLE001 - a receiver's own; it may hold its address
-        return Failure(type(error).__name__, away=True)
-    return None
-
-
 def pause_after(number: int, draw: float, wished: float | None = None) -> float:
     """Return the seconds to the next try after ``number`` of them: twice as long each time, half of it by chance."""
     longest = min(LONGEST, 2.0 ** min(number, 12))
@@ -278,4 +263,4 @@ def probe_notice(journal: Journal, at: float) -> Notice:
     return Notice(identity, "test", "test", title, text, "info", at, journal.journal_id)
 
 
-__all__ = ["Failure", "Postman", "attempt", "pause_after", "probe_notice"]
+__all__ = ["Postman", "pause_after", "probe_notice"]
