@@ -225,6 +225,20 @@ class JournalFile:
         self._same.check(self._writer)
         return self._writer
 
+    def check_kept(self) -> None:
+        """After a commit: look whether it is in the file that stands there, before anybody is told of it.
+
+        SQLite writes to a file, or a write-ahead log, that was deleted since the last look, and calls it a commit: as
+        in the child of a fork that nobody told of, whose parent closes the journal.
+
+        Raises:
+            JournalError: It may be lost.
+        """
+        try:
+            self._same.check_unopened()
+        except JournalError as fault:
+            raise JournalError(f"{fault}. Its last commit is not in it, perhaps: perform again") from fault
+
     @property
     def at_work(self) -> sqlite3.Connection | None:
         """The writing connection, if there is one; nothing is checked or opened."""
