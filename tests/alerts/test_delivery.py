@@ -15,6 +15,7 @@ import settled
 from settled.api import alerting
 from settled.core import notes
 from settled.core.findings import Finding, Note
+from settled.core.model import Moment
 from settled.errors import DeclarationError
 from settled.observe import Webhook
 from settled.ports import NotTaken
@@ -205,6 +206,18 @@ def test_between_tries_there_is_a_pause(guarded, inbox):
     (failed,) = tried["failed"].values()
     assert (failed["attempts"], failed["error"]) == (1, "it answered 500")
     assert failed["next"] > guarded.journal.now().wall
+
+
+@pytest.mark.parametrize(("back", "tries"), [(0.0, 1), (86400.0, 2)])
+def test_a_clock_that_is_set_back_holds_up_no_next_try(guarded, inbox, monkeypatch, back, tries):
+    inbox.answers = [500, 500]
+    guarded.pay.call(to="a")
+    round_of(guarded)
+    now = guarded.journal.now
+    monkeypatch.setattr(guarded.journal, "now", lambda: Moment(now().wall - back, now().boot, now().mono))
+    guarded.postman._rests.clear()
+    round_of(guarded)
+    assert len(inbox.events) == tries
 
 
 @pytest.mark.parametrize("draw", [0.0, 0.999])

@@ -207,7 +207,8 @@ class Postman:
         if receiver.name in so_far.get("done", ()) or self._rests.get(receiver.name, 0.0) > time.monotonic():
             return False
         waits: float = so_far.get("failed", {}).get(receiver.name, {}).get("next", 0.0)
-        return waits <= self.journal.now().wall
+        left = waits - self.journal.now().wall
+        return left <= 0 or left > LONGEST  # more than any pause: the clock was set back since
 
     def _tell(self, name: str, notice: Notice, tries: dict[str, Any], whom: set[str]) -> bool:
         """Tell those that have not taken it so far and may be tried; return whether all of them have taken it."""
