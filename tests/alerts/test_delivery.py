@@ -4,10 +4,12 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -341,6 +343,35 @@ def test_while_people_are_settling_them_alarms_are_looked_at_often(place):
         round_of(guard)
         assert guard.postman._look_next <= time.monotonic() + alerting.LOOK
     assert [notice.subject for notice in kept.notices if notice.resolved] == calls[:1]
+
+
+@pytest.mark.parametrize("record", ["call", "finding"])
+def test_what_cannot_be_read_holds_up_no_other_alert_and_is_told_once_it_can(tmp_path, record):
+    """One record of a later release, and nobody was told of anything any more."""
+    kept = Kept()
+    with settled.Guard(f"sqlite:///{tmp_path / 'agent.db'}", alerts=kept) as guard:
+        guard.floor.keeper.chores.pop()
+        if record == "finding":
+            guard.journal.perform(Note("pay", "", [Finding("fd_1", "orphaned", "pay", "", key="k", ref="r")], 0.0))
+        pay, _ = declare(guard)
+        first, second = (pay.call(to=to).operation_id for to in "ab")
+        column, name = ("calls SET body", first) if record == "call" else ("notes SET text", "fd_1")
+        with closing(sqlite3.connect(tmp_path / "agent.db")) as connection, connection:
+            where = "operation_id" if record == "call" else "name"
+            (before,) = connection.execute(
+                f"SELECT {column.split()[-1]} FROM {column.split()[0]} WHERE {where} = ?", (name,)
+            ).fetchone()
+            connection.execute(f"UPDATE {column} = '[]' WHERE {where} = ?", (name,))
+        round_of(guard)
+        assert second in [notice.subject for notice in kept.notices]
+        assert name not in [notice.subject for notice in kept.notices]
+        guard.resolve(second, "happened", by="ann", reason="seen")
+        round_of(guard)
+        assert [notice.subject for notice in kept.notices if notice.resolved] == [second]
+        with closing(sqlite3.connect(tmp_path / "agent.db")) as connection, connection:
+            connection.execute(f"UPDATE {column} = ? WHERE {where} = ?", (before, name))
+        round_of(guard)
+        assert name in [notice.subject for notice in kept.notices]
 
 
 # --- several processes ---

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,10 +21,11 @@ from settled.core.alarms import Raise, TakeDelivery, Tried, deliverer
 from settled.core.values import replace
 from settled.drivers.floor import LOG
 from settled.errors import JournalError
+from settled.journals.unread import UnreadableError, passing_over
 from settled.ports import Notice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from settled.api.delivering import Failure
     from settled.ports import Alert, Journal, Receiver
@@ -117,10 +118,12 @@ class Postman:
         rows, alarms, over = self._seen(looks=looks)  # whoever delivered until now may have told of them
         tries = {name: notes.read(text) for name, text in self.journal.notes(notes.DELIVERY).items()}
         for row in rows:
-            if self._told(row.alert_id) and self._opened(row, alarms, tries, looks=looks):
-                over.pop(row.operation_id, None)
+            with _apart():
+                if self._told(row.alert_id) and self._opened(row, alarms, tries, looks=looks):
+                    over.pop(row.operation_id, None)
         for subject, told in over.items():
-            self._ended(subject, told, tries)
+            with _apart():
+                self._ended(subject, told, tries)
         if over:  # somebody is settling them: the next are not to wait as long as all of them together take to look at
             self._look_next = min(self._look_next, time.monotonic() + LOOK)
 
@@ -148,7 +151,10 @@ class Postman:
         return found[0] if found is not None and host.alive(found[1]) is False else ""
 
     def _is_so(self, subject: str, told: dict[str, Any]) -> bool:
-        return notices.describe(self.journal, told["kind"], subject, told["name"], told["at"]) is not None
+        try:
+            return notices.describe(self.journal, told["kind"], subject, told["name"], told["at"]) is not None
+        except UnreadableError:
+            return True  # as far as anybody knows
 
     def _opened(self, row: Alert, alarms: dict[str, Any], tries: dict[str, Any], *, looks: bool) -> bool:
         """Tell of a row, unless that was done; return whether all were told of it anew.
@@ -237,6 +243,18 @@ class Postman:
         if failure.away:
             self._rests[receiver.name] = time.monotonic() + pause
         return {"attempts": number, "next": self.journal.now().wall + pause, "error": failure.why}
+
+
+@contextmanager
+def _apart() -> Iterator[None]:
+    """Within this, an alert that cannot be told of, since its record cannot be read, say, holds up no other."""
+    with passing_over():
+        try:
+            yield
+        except JournalError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a record of a later release; it is tried again in the next round
+            LOG.warning("an alert could not be delivered: %s", type(error).__name__)
 
 
 def _alarm(row: Alert, title: str, receivers: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def _of_run(journal: Journal, scope: str) -> tuple[str, str, dict[str, Any]] | N
 
 
 def _of_finding(journal: Journal, finding_id: str) -> tuple[str, str, dict[str, Any]] | None:
-    found = next((each for each in findings.open_findings(journal) if each.finding_id == finding_id), None)
+    found = findings.open_finding(journal, finding_id)
     if found is None:
         return None
     command = _command(journal, "queue show", finding_id)
