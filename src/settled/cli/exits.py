@@ -25,8 +25,8 @@ class Exit(IntEnum):
 MEANING = {
     Exit.OK: "done; nothing wants attention",
     Exit.ATTENTION: "done, and something wants attention: a check found problems, a call is still unknown, "
-    "a verdict of many could not be taken, a ledger has found something, a receiver took no alert, or with --fail the "
-    "queue is not empty",
+    "a verdict of many could not be taken, a ledger has found something, a receiver took no alert, what was erased "
+    "could not be wiped, or with --fail the queue is not empty",
     Exit.USAGE: "the command line is wrong: an unknown option, a missing or unfit value, a filter by a tool or a "
     "tenant that nothing on record has",
     Exit.JOURNAL: "the journal cannot be used: missing, damaged, locked, of another release",

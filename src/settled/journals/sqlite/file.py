@@ -82,8 +82,10 @@ class JournalFile:
 
     # --- opening ---
 
-    def open(self, *, journal_id: str | None, must_exist: bool, any_step: bool = False) -> int:
+    def open(self, *, journal_id: str | None, must_exist: bool, any_step: bool = False, heed_mark: bool = True) -> int:
         """Open the file, or create it where that is allowed; bring it to this release's schema; check its identity.
+
+        Without ``heed_mark`` the mark beside it is neither read nor written: whatever journal is there will do.
 
         Returns:
             The version of the schema that it had, 0 for a new one.
@@ -91,12 +93,16 @@ class JournalFile:
         Raises:
             JournalError: It cannot be opened, or it is not the journal that was in use here.
         """
-        mark = read_mark(self.path)  # before the file is looked at: another process may be creating both
+        mark = (
+            read_mark(self.path) if heed_mark else None
+        )  # before the file is looked at: another process may be creating both
         known = journal_id is not None or mark is not None
         self._look_first(mark, required=must_exist or known)
         try:
             connection = self._connect("rw" if must_exist or known else "rwc")
             try:
+                if must_exist or known:  # else a look would change another program's database, for good
+                    self._check_creation(schema.version_of(connection), mark, required=True)
                 use_wal(connection, self.busy_timeout)
                 version = self._climb(connection, mark, required=must_exist or known, any_step=any_step)
                 found = _identity(connection)
@@ -105,7 +111,7 @@ class JournalFile:
                 raise
         except sqlite3.Error as fault:
             raise explained(fault, self.path, doing="it cannot be opened") from fault
-        self._take(connection, found, mark, journal_id)
+        self._take(connection, found, mark, journal_id, heed_mark=heed_mark)
         return version
 
     def _look_first(self, mark: Mark | None, *, required: bool) -> None:
@@ -162,13 +168,16 @@ class JournalFile:
         if version == 0 and required:
             raise JournalError(f"{self.path} holds no journal, and one must exist: correct the path")
 
-    def _take(self, connection: sqlite3.Connection, found: Mark, mark: Mark | None, journal_id: str | None) -> None:
+    def _take(
+        self, connection: sqlite3.Connection, found: Mark, mark: Mark | None, journal_id: str | None, *, heed_mark: bool
+    ) -> None:
         try:
             check_identity(self.path, found, mark, journal_id)
             self.journal_id, self.commits = found.journal_id, found.commits
             self._writer, self._open = connection, 1
             self._same.remember()
-            self.leave_mark(must=mark is None)
+            if heed_mark:
+                self.leave_mark(must=mark is None)
         except BaseException:
             self._writer, self._open = None, 0
             connection.close()

@@ -128,6 +128,7 @@ class SqliteJournal(StoredJournal):
         """Fold the write-ahead log into the file and empty it, so that what was erased is in neither.
 
         ``vacuum`` also gives free pages back to the disk; it writes the whole file anew and blocks writers meanwhile.
+        Raises ``JournalError`` where another connection reads or writes it for longer than ``busy_timeout``.
         """
         self._mind_forks()
         with self._file.reader() as connection:
