@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from settled.errors import JournalError
 from settled.journals.mark import Mark, check_identity, lost, read_mark, write_mark
 from settled.journals.sqlite import schema
+from settled.journals.sqlite.left_log import check_log
 from settled.journals.sqlite.lending import Lending
 from settled.journals.sqlite.same_file import SameFile
 from settled.journals.sqlite.trouble import explained
@@ -98,6 +99,7 @@ class JournalFile:
         )  # before the file is looked at: another process may be creating both
         known = journal_id is not None or mark is not None
         self._look_first(mark, required=must_exist or known)
+        check_log(self.path)
         try:
             connection = self._connect("rw" if must_exist or known else "rwc")
             try:
@@ -265,6 +267,8 @@ class JournalFile:
             if not self._open:
                 self._same.log_may_go()
             self._same.check_unopened()
+            if not self._open:
+                check_log(self.path)
             connection = self._connect("rw")
             try:
                 check_identity(self.path, _identity(connection), Mark(self.journal_id, self.commits), None)
