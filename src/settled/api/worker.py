@@ -216,6 +216,8 @@ class Worker:
             self._done = replace(
                 self._done, settled=replace(settled, **more), findings=self._done.findings + compared.new
             )
+            if compared.trouble:
+                self._done = replace(self._done, trouble=f"{compared.tool}: {compared.trouble}")
 
     # --- calls in doubt ---
 

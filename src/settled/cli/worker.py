@@ -49,7 +49,7 @@ def worker(
     ledgers with the journal, erases what is past its retention, seals the log and delivers alerts; begins no call of a
     run. Any number of workers may run on one journal: each call, run and ledger is looked after by one of them at a
     time. SIGTERM and Ctrl-C end it once what is under way is done; a second one ends it at once.
-    Needs --app.
+    Needs --app. With --once, exit code 1 if a part of the round failed.
     """
     with opened(Given(journal, app), tools="probes are declared with their tools") as target:
         work = Worker(
@@ -64,7 +64,7 @@ def worker(
         _show_sum(total, left, as_json=as_json)
     if "SIGINT" in told:
         raise typer.Exit(Exit.INTERRUPTED)
-    if fail and (left or unread):
+    if (once and total.trouble) or (fail and (left or unread)):
         raise typer.Exit(Exit.ATTENTION)
 
 
