@@ -251,6 +251,20 @@ def test_one_that_is_away_holds_up_no_other(place, inbox):
         assert guard.journal.alerts() == []
 
 
+def test_however_many_wait_for_one_that_is_away_others_are_told_of_the_next(place, monkeypatch):
+    """A receiver whose address is dead for good: what it lacks filled every look, and nobody was told any more."""
+    monkeypatch.setattr(alerting, "BATCH", 4)
+    dead, kept = Dead(), Kept()
+    with settled.Guard(place, alerts=[dead, kept]) as guard:
+        guard.floor.keeper.chores.pop()
+        pay, _ = declare(guard)
+        for number in range(10):
+            pay.call(to=str(number))
+            round_of(guard)
+        assert len(kept.notices) == 10
+        assert len(guard.journal.alerts()) == 10
+
+
 def test_a_receiver_that_hangs_blocks_neither_calls_nor_leases(place):
     entered, go = threading.Event(), threading.Event()
 

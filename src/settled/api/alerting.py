@@ -36,6 +36,7 @@ delivery takes."""
 LONGEST: Final = 3600.0
 """Seconds between tries at the most."""
 BATCH: Final = 2000
+"""Rows of the outbox in one round that nobody was told of yet."""
 LOOK: Final = 2.0
 """Seconds between looks whether open alarms are still so."""
 LOOK_EACH: Final = 0.02
@@ -129,7 +130,8 @@ class Postman:
 
     def _seen(self, *, looks: bool) -> tuple[Sequence[Alert], dict[str, Any], dict[str, Any]]:
         """Return the rows of the outbox, the alarms that receivers know of, and those of them that are over."""
-        rows = self.journal.alerts(BATCH)
+        tried = len(self.journal.notes(notes.DELIVERY))  # rows that wait for a receiver hide none of the next ones
+        rows = self.journal.alerts(BATCH + tried)
         alarms = {subject: notes.read(text) for subject, text in self.journal.notes(notes.ALARM).items()}
         return rows, alarms, self._over(alarms) if looks else {}
 
