@@ -156,3 +156,28 @@ def test_whatever_a_log_holds_it_is_left_to_sqlite(killed):
         log.write_bytes(torn)
         with suppress(JournalError):
             check_log(str(path))
+
+
+WRITER = """
+import sys
+from settled.journals.sqlite import SqliteJournal
+from settled.testing.records import begun, make_ask
+
+journal = SqliteJournal(sys.argv[1], synchronous="NORMAL")
+print("ready", flush=True)
+for number in range(10**6):
+    begun(journal, make_ask(operation_id=f"op_{number}", key=f"k:{number}"))
+    if number % 7 == 0:
+        with journal._file.reader() as connection:
+            connection.execute("PRAGMA wal_checkpoint(RESTART)")
+"""
+
+
+def test_beside_a_process_at_work_that_begins_its_log_anew_all_the_time_nothing_is_refused(tmp_path):
+    path = str(tmp_path / "agent.db")
+    with subprocess.Popen([sys.executable, "-c", WRITER, path], env=ENVIRONMENT, stdout=subprocess.PIPE) as writer:
+        writer.stdout.readline()
+        for _ in range(400):
+            check_log(path)
+        assert writer.poll() is None
+        writer.kill()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import struct
+import time
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +29,8 @@ _LEAF: Final = 0x0D
 _NUMBERS: Final = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8, 8: 0, 9: 0}
 """How a whole number is stored -> bytes; 8 and 9 are the numbers 0 and 1."""
 _TEXT: Final = 13
+_PAUSES: Final = (0.01, 0.03, 0.1)
+"""Seconds between looks; only what every one of them finds is told."""
 
 
 def check_log(path: str) -> None:
@@ -36,18 +39,33 @@ def check_log(path: str) -> None:
     Raises:
         JournalError: The log does not go on from this file.
     """
+    found = _apart(path)
+    for pause in _PAUSES:
+        if found is None:
+            return
+        time.sleep(pause)  # a process at work may have begun its log anew between two looks
+        found = _apart(path)
+    if found is None:
+        return
+    first, file = found
+    raise JournalError(
+        f"the journal {path} stands at commit {file.commits} of {file.journal_id}, and the write-ahead log beside it "
+        f"(the file ending in -wal) begins with commit {first.commits} of {first.journal_id} and does not go on from "
+        "there: another copy was put in the place of the file that it was written for; nothing was executed. Put the "
+        "right file back; if the copy is to count, move the files ending in -wal and -shm away, and run "
+        "`settled journal accept`"
+    )
+
+
+def _apart(path: str) -> tuple[Mark, Mark] | None:
+    """Return the first commit in the log, and what the file says alone, if they do not belong together."""
     with suppress(OSError, struct.error, IndexError, StopIteration):
         log = _marks(f"{path}-wal")
         first = next(log)  # before the file is looked at, which goes on meanwhile
         file = _alone(path)
         if file is not None and not _goes_on(first, file, log):
-            raise JournalError(
-                f"the journal {path} stands at commit {file.commits} of {file.journal_id}, and the write-ahead log "
-                f"beside it (the file ending in -wal) begins with commit {first.commits} of {first.journal_id} and "
-                "does not go on from there: another copy was put in the place of the file that it was written for; "
-                "nothing was executed. Put the right file back; if the copy is to count, move the files ending in -wal "
-                "and -shm away, and run `settled journal accept`"
-            )
+            return first, file
+    return None
 
 
 def _goes_on(first: Mark, file: Mark, rest: Iterator[Mark]) -> bool:
