@@ -4,10 +4,12 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -15,6 +17,7 @@ import settled
 from settled.api import alerting
 from settled.core import notes
 from settled.core.findings import Finding, Note
+from settled.core.model import Moment
 from settled.errors import DeclarationError
 from settled.observe import Webhook
 from settled.ports import NotTaken
@@ -207,6 +210,18 @@ def test_between_tries_there_is_a_pause(guarded, inbox):
     assert failed["next"] > guarded.journal.now().wall
 
 
+@pytest.mark.parametrize(("back", "tries"), [(0.0, 1), (86400.0, 2)])
+def test_a_clock_that_is_set_back_holds_up_no_next_try(guarded, inbox, monkeypatch, back, tries):
+    inbox.answers = [500, 500]
+    guarded.pay.call(to="a")
+    round_of(guarded)
+    now = guarded.journal.now
+    monkeypatch.setattr(guarded.journal, "now", lambda: Moment(now().wall - back, now().boot, now().mono))
+    guarded.postman._rests.clear()
+    round_of(guarded)
+    assert len(inbox.events) == tries
+
+
 @pytest.mark.parametrize("draw", [0.0, 0.999])
 def test_pauses_double_and_are_bounded(draw):
     pauses = [alerting.pause_after(number, draw) for number in range(1, 40)]
@@ -236,6 +251,20 @@ def test_one_that_is_away_holds_up_no_other(place, inbox):
         assert guard.journal.alerts() == []
 
 
+def test_however_many_wait_for_one_that_is_away_others_are_told_of_the_next(place, monkeypatch):
+    """A receiver whose address is dead for good: what it lacks filled every look, and nobody was told any more."""
+    monkeypatch.setattr(alerting, "BATCH", 4)
+    dead, kept = Dead(), Kept()
+    with settled.Guard(place, alerts=[dead, kept]) as guard:
+        guard.floor.keeper.chores.pop()
+        pay, _ = declare(guard)
+        for number in range(10):
+            pay.call(to=str(number))
+            round_of(guard)
+        assert len(kept.notices) == 10
+        assert len(guard.journal.alerts()) == 10
+
+
 def test_a_receiver_that_hangs_blocks_neither_calls_nor_leases(place):
     entered, go = threading.Event(), threading.Event()
 
@@ -262,6 +291,101 @@ def test_a_receiver_that_hangs_blocks_neither_calls_nor_leases(place):
         assert [str(row.event) for row in rows] == ["claim", "succeed"], "its lease was renewed meanwhile"
         go.set()
         until(lambda: not guard.journal.alerts(), "the alert to leave the outbox")
+
+
+def test_a_receiver_that_hangs_holds_up_no_other_receiver(place, monkeypatch):
+    """It is left, rests as one that is away, and is asked nothing more until it has come back."""
+    monkeypatch.setattr("settled.api.delivering.LONGEST", 0.2)
+    go, told = threading.Event(), []
+
+    class Hangs:
+        name = "hangs"
+
+        def deliver(self, notice):
+            told.append(notice.subject)
+            go.wait(30)
+
+    kept = Kept()
+    with settled.Guard(place, alerts=[Hangs(), kept]) as guard:
+        guard.floor.keeper.chores.pop()
+        pay, _ = declare(guard)
+        calls = [pay.call(to=str(number)).operation_id for number in range(3)]
+        for _ in range(3):
+            round_of(guard)
+        assert [notice.subject for notice in kept.notices] == calls
+        assert told == calls[:1]
+        assert len(guard.journal.alerts()) == 3
+        (failed, *_) = [notes.read(text)["failed"] for text in guard.journal.notes(notes.DELIVERY).values()]
+        assert "did not come back" in failed["hangs"]["error"]
+        go.set()
+
+        def again():
+            guard.postman._rests.clear()
+            round_of(guard)
+            return not guard.journal.alerts()
+
+        monkeypatch.setattr("settled.api.alerting.pause_after", lambda *_: 0.0)
+        until(again, "it to be told of all once it has come back")
+    assert set(told) == set(calls)
+    assert len(kept.notices) == 3
+
+
+def test_without_a_thread_receivers_are_told_all_the_same(place):
+    kept = Kept()
+    with settled.Guard(place, alerts=kept) as guard:
+        guard.floor.keeper.chores.pop()
+        declare(guard)[0].call(to="a")
+        threading.stack_size(2**46)  # the system has no memory for one more
+        try:
+            round_of(guard)
+        finally:
+            threading.stack_size(0)
+    assert len(kept.notices) == 1
+
+
+def test_while_people_are_settling_them_alarms_are_looked_at_often(place):
+    """With hundreds of them open, the end of the last one was told many seconds later than that of the others."""
+    kept = Kept()
+    with settled.Guard(place, alerts=kept) as guard:
+        guard.floor.keeper.chores.pop()
+        pay, _ = declare(guard)
+        calls = [pay.call(to=str(number)).operation_id for number in range(30)]
+        round_of(guard)
+        round_of(guard)
+        assert guard.postman._look_next > time.monotonic() + alerting.LOOK
+        guard.resolve(calls[0], "happened", by="ann", reason="seen")
+        round_of(guard)
+        assert guard.postman._look_next <= time.monotonic() + alerting.LOOK
+    assert [notice.subject for notice in kept.notices if notice.resolved] == calls[:1]
+
+
+@pytest.mark.parametrize("record", ["call", "finding"])
+def test_what_cannot_be_read_holds_up_no_other_alert_and_is_told_once_it_can(tmp_path, record):
+    """One record of a later release, and nobody was told of anything any more."""
+    kept = Kept()
+    with settled.Guard(f"sqlite:///{tmp_path / 'agent.db'}", alerts=kept) as guard:
+        guard.floor.keeper.chores.pop()
+        if record == "finding":
+            guard.journal.perform(Note("pay", "", [Finding("fd_1", "orphaned", "pay", "", key="k", ref="r")], 0.0))
+        pay, _ = declare(guard)
+        first, second = (pay.call(to=to).operation_id for to in "ab")
+        column, name = ("calls SET body", first) if record == "call" else ("notes SET text", "fd_1")
+        with closing(sqlite3.connect(tmp_path / "agent.db")) as connection, connection:
+            where = "operation_id" if record == "call" else "name"
+            (before,) = connection.execute(
+                f"SELECT {column.split()[-1]} FROM {column.split()[0]} WHERE {where} = ?", (name,)
+            ).fetchone()
+            connection.execute(f"UPDATE {column} = '[]' WHERE {where} = ?", (name,))
+        round_of(guard)
+        assert second in [notice.subject for notice in kept.notices]
+        assert name not in [notice.subject for notice in kept.notices]
+        guard.resolve(second, "happened", by="ann", reason="seen")
+        round_of(guard)
+        assert [notice.subject for notice in kept.notices if notice.resolved] == [second]
+        with closing(sqlite3.connect(tmp_path / "agent.db")) as connection, connection:
+            connection.execute(f"UPDATE {column} = ? WHERE {where} = ?", (before, name))
+        round_of(guard)
+        assert name in [notice.subject for notice in kept.notices]
 
 
 # --- several processes ---

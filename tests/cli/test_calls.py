@@ -41,7 +41,7 @@ def test_list_shows_the_newest_first(shop):
 def test_list_as_json_has_stable_names(shop):
     shop.make("price", run="trip-42", item="a")
     document = shop.cli("calls", "list", "--json").json
-    assert set(document) == {"calls", "next_after"}
+    assert set(document) == {"calls", "next_after", "unreadable"}
     (row,) = document["calls"]
     assert set(row) == ROW
     assert (row["tool"], row["state"], row["run"], row["attempts"]) == ("price", "succeeded", "trip-42", 1)
@@ -87,7 +87,7 @@ def test_a_list_without_calls_is_empty_on_stdout(shop):
     shop.open().guard.close()
     ended = shop.cli("calls", "list")
     assert (ended.code, ended.out) == (0, "")
-    assert shop.cli("calls", "list", "--json").json == {"calls": [], "next_after": None}
+    assert shop.cli("calls", "list", "--json").json == {"calls": [], "next_after": None, "unreadable": []}
 
 
 def test_show_tells_arguments_result_attempts_and_log(shop):

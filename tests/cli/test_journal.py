@@ -3,9 +3,13 @@
 import io
 import sqlite3
 import sys
+from contextlib import closing
+
+import pytest
 
 import settled
 from settled.core.breaker import Breaker
+from settled.errors import JournalError
 from tests.cli.conftest import there
 
 
@@ -78,6 +82,24 @@ def test_prune_erases_what_is_past_its_retention(shop):
     assert not shop.look(kept).arguments
     assert shop.cli("journal", "prune", "--json").json == {"dry_run": False, "tombstones": 0, "removed": 0}
     assert shop.cli("journal", "verify").code == 0
+
+
+def test_what_could_not_be_wiped_is_not_called_wiped(shop):
+    """While somebody reads, SQLite leaves the write-ahead log as it is, and says nothing."""
+    with settled.Guard(f"{shop.url}?busy_timeout=0.2") as guard:
+        guard.tool(effect="write", name="tell", retention=0.0)(lambda text: text)(text="a secret of ours")
+        with closing(sqlite3.connect(shop.folder / "shop.db", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM calls").fetchone()
+            shop.url += "?busy_timeout=0.2"
+            ended = shop.cli("journal", "prune", "--compact", "--json")
+            assert (ended.code, ended.json["removed"], ended.json["compacted"]) == (1, 1, False)
+            assert "may still be in it" in ended.err
+            with pytest.raises(JournalError, match="may still be in it"):
+                guard.journal.compact()
+        ended = shop.cli("journal", "prune", "--compact", "--json")
+        assert (ended.code, ended.json["compacted"]) == (0, True)
+    assert b"a secret of ours" not in b"".join(path.read_bytes() for path in shop.folder.glob("shop.db*"))
 
 
 def test_migrate_of_a_current_journal_does_nothing(shop):

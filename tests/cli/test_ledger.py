@@ -79,6 +79,16 @@ def test_a_ledger_that_fails_is_told_and_ends_with_attention(desk):
     assert "not compared" in compare(desk).out
 
 
+def test_a_ledger_that_fails_in_a_worker_is_told_too(desk):
+    """A schedule of --once looked well for ever, and nothing was compared."""
+    desk.make("send", to="a")
+    (desk.folder / "ledger.txt").write_text("one-word\n")
+    ended = desk.cli("worker", "--once", "--json", app=True)
+    assert ended.code == 1
+    assert ended.json["trouble"].startswith("send: its ledger failed: ValueError")
+    assert desk.cli("worker", "--once", app=True).code == 0, "it is compared once an hour"
+
+
 def test_without_a_ledger_there_is_nothing_to_compare(shop):
     shop.make("price", item="a")
     assert shop.cli("reconcile", "--ledger", app=True).code == 5

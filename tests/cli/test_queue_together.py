@@ -8,10 +8,12 @@ import sys
 import pytest
 
 import settled
+from settled.api import care
 from settled.core.late import Evidence
 from settled.core.model import Evidence as Proof
 from settled.core.model import Fault, FaultClass
 from settled.core.states import State
+from settled.errors import JournalError
 from tests.shared import ROOT
 
 REASON = ("--reason", "seen in the books")
@@ -259,3 +261,22 @@ def test_what_was_closed_by_a_rollback_and_done_all_the_same_is_told_of(shop):
     late = shop.cli("queue", "resolve", op, "happened", "--reason", "I had paid", "--by", "Ada")
     assert (late.code, "refused" in late.out, "still in the queue" in late.out) == (0, True, True)
     assert "that is done by hand too" in shop.cli("queue", "show", op).out
+
+
+def test_what_was_decided_before_the_journal_went_away_is_told(shop, monkeypatch):
+    for to in "abc":
+        shop.make("mail", to=to)
+    give, given = care.resolve, []
+
+    def resolve_twice(*arguments, **options):
+        if len(given) == 2:
+            raise JournalError("the journal is away")
+        given.append(arguments)
+        return give(*arguments, **options)
+
+    monkeypatch.setattr(care, "resolve", resolve_twice)
+    ended = resolve(shop, "happened", "--tool", "mail", "--yes", "--json")
+    assert ended.code == 3
+    assert "2 of 3 calls were decided on; then the journal is away" in ended.error["message"]
+    assert [call["taken"] for call in ended.json["calls"]] == [True, True]
+    assert ended.json["not_reached"] == 1

@@ -1,6 +1,7 @@
 """The journal against a tool's own list: what is found, what is settled, and what is no finding at all."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -232,7 +233,10 @@ def test_what_a_person_holds_is_left_alone(world):
 # --- ledgers that fail ---
 
 
-@pytest.mark.parametrize("trouble", [OSError("no line: token=hunter2"), TimeoutError(), KeyError("x")])
+@pytest.mark.parametrize(
+    "trouble",
+    [OSError("no line: token=hunter2"), TimeoutError(), KeyError("x"), SystemExit(3), asyncio.CancelledError()],
+)
 def test_a_ledger_that_fails_concludes_nothing(world, trouble):
     world.bank.trouble = {"a": "never", "ledger": trouble}
     lost = world.pay.call(to="a")
@@ -260,6 +264,21 @@ def test_a_ledger_that_breaks_off_in_the_middle_concludes_nothing(world):
         0,
         (),
     )
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_ledger_that_never_answers_is_left(world, monkeypatch, is_async):
+    """Else the worker's calls in doubt, and what is past its retention, would wait for it for ever."""
+    monkeypatch.setattr("settled.api.ledgers.LIMIT", 0.2)
+    ended = threading.Event()
+
+    async def later(since):
+        await asyncio.sleep(60)
+
+    object.__setattr__(world.pay.checked.options, "ledger", later if is_async else lambda since: ended.wait(60))
+    compared = world.compare()
+    ended.set()
+    assert (compared.trouble, compared.findings) == ("its ledger failed: TimeoutError", ())
 
 
 @pytest.mark.parametrize(

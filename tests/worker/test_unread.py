@@ -5,7 +5,8 @@ import itertools
 import logging
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import partial
 
 import psycopg
 import pytest
@@ -16,6 +17,7 @@ from settled.core.ask import Begun
 from settled.core.claim import Claim
 from settled.core.states import State
 from settled.errors import JournalError
+from settled.journals import unread
 from settled.journals.commit import Member
 from settled.journals.redis import RedisJournal
 from settled.ports import CallQuery
@@ -107,3 +109,99 @@ def test_on_redis_it_ends_no_other_call_of_its_batch(kind, tmp_path):
         with pytest.raises(JournalError, match="cannot be read"):
             members[1].outcome()
         journal.close()
+
+
+# --- runs ---
+
+UNREADABLE = {
+    "empty": "'[]'",
+    "no JSON": "'[1'",
+    "of a later release": "substr(body, 1, length(body) - 1) || ',1,2,3,4]'",
+    "of bytes": "x'ff'",
+}
+
+
+@pytest.fixture
+def trips(tmp_path):
+    """Two runs whose undoing was left by a process; the record of the first cannot be read."""
+    unread._told.clear()  # each is told of once in a process
+
+    def opened(*, refuses):
+        guard = settled.Guard(f"sqlite:///{tmp_path / 'agent.db'}", lease=0.2)
+
+        @guard.tool(effect="write")
+        def cancel(what: str) -> str:
+            if refuses:
+                raise settled.NotExecuted("busy", retryable=True)
+            return what
+
+        @guard.tool(effect="write", compensate=cancel)
+        def book(what: str) -> str:
+            return what
+
+        return guard, book
+
+    guard, book = opened(refuses=True)
+    with guard:
+        for name in ("first", "second"):
+            with suppress(LookupError), guard.run(name, on_error="compensate", undo_within=0.0):
+                book(what=name)
+                raise LookupError
+
+    def damage(how):
+        with closing(sqlite3.connect(tmp_path / "agent.db")) as connection, connection:
+            connection.execute(f"UPDATE runs SET body = {how} WHERE run_id = 'first'")
+
+    return opened, damage
+
+
+@pytest.mark.parametrize("how", UNREADABLE)
+def test_one_run_that_cannot_be_read_ends_no_worker_and_holds_up_no_other(trips, how, caplog):
+    opened, damage = trips
+    damage(UNREADABLE[how])
+    guard, book = opened(refuses=False)
+    with guard, caplog.at_level(logging.WARNING, "settled"):
+        done = asyncio.run(settled.Worker(guard, ledger_every=None).around())
+        assert (done.undone.compensated, done.trouble) == (1, "")
+        assert guard.journal.run("", "second").state == "compensated"
+        assert "the record of run 'first' cannot be read" in caplog.text
+        assert [run.run_id for run in guard.journal.runs()] == ["second"]
+        with pytest.raises(JournalError, match="cannot be read"):
+            guard.journal.run("", "first")
+        with pytest.raises(JournalError, match="cannot be read"), guard.run("first"):
+            book(what="nothing begins in it")
+        report = guard.journal.verify()
+        assert not report.ok
+        assert any("run 'first'" in problem for problem in report.problems)
+
+
+# --- what nobody has thought of ---
+
+
+@pytest.mark.parametrize("part", ["_adopt", "_settle", "_carry_on", "_compare", "_prune"])
+def test_a_part_of_a_round_that_fails_ends_neither_the_others_nor_the_worker(trips, part, monkeypatch, caplog):
+    opened, _ = trips
+    guard, _ = opened(refuses=False)
+    asked = []
+
+    async def broken():
+        raise ArithmeticError("token=s3cret1234 is no number")
+
+    async def noted(name):
+        asked.append(name)
+
+    with guard:
+        worker = settled.Worker(guard, every=0.01)
+        for name in ("_adopt", "_settle", "_carry_on", "_compare", "_prune"):
+            monkeypatch.setattr(worker, name, broken if name == part else partial(noted, name))
+        rounds = []
+
+        def tell(done):
+            rounds.append(done)
+            if len(rounds) == 2:
+                worker.stop()
+
+        worker.run(tell)
+    assert len(asked) >= 8
+    assert all("ArithmeticError" in done.trouble and "s3cret" not in done.trouble for done in rounds)
+    assert "part of a worker's round failed" in caplog.text

@@ -9,24 +9,25 @@ from __future__ import annotations
 import random
 import threading
 import time
-from asyncio import CancelledError
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
 from settled import host
-from settled.api import notices, secrets
+from settled.api import notices
+from settled.api.delivering import Deliveries
 from settled.core import notes
 from settled.core.alarms import Raise, TakeDelivery, Tried, deliverer
 from settled.core.values import replace
 from settled.drivers.floor import LOG
 from settled.errors import JournalError
-from settled.ports import Notice, NotTaken
+from settled.journals.unread import UnreadableError, passing_over
+from settled.ports import Notice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from settled.api.delivering import Failure
     from settled.ports import Alert, Journal, Receiver
 
 LEASE: Final = 60.0
@@ -35,6 +36,7 @@ delivery takes."""
 LONGEST: Final = 3600.0
 """Seconds between tries at the most."""
 BATCH: Final = 2000
+"""Rows of the outbox in one round that nobody was told of yet."""
 LOOK: Final = 2.0
 """Seconds between looks whether open alarms are still so."""
 LOOK_EACH: Final = 0.02
@@ -64,6 +66,7 @@ class Postman:
         self._wanted, self._closed, self._at_work = threading.Event(), threading.Event(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._nonce, self._delivers = token_hex(8), False
+        self._deliveries = Deliveries()
 
     def poke(self) -> None:
         """Look soon whether there is something to deliver. From the keeper's thread; does not block."""
@@ -71,8 +74,9 @@ class Postman:
             return
         self._wanted.set()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="settled-alerts", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name="settled-alerts", daemon=True)
+            thread.start()  # raises where there are no more threads: then the next one who pokes tries again
+            self._thread = thread
 
     def close(self) -> None:
         """Deliver what can be delivered within a few seconds; the rest stays in the outbox."""
@@ -115,14 +119,19 @@ class Postman:
         rows, alarms, over = self._seen(looks=looks)  # whoever delivered until now may have told of them
         tries = {name: notes.read(text) for name, text in self.journal.notes(notes.DELIVERY).items()}
         for row in rows:
-            if self._told(row.alert_id) and self._opened(row, alarms, tries, looks=looks):
-                over.pop(row.operation_id, None)
+            with _apart():
+                if self._told(row.alert_id) and self._opened(row, alarms, tries, looks=looks):
+                    over.pop(row.operation_id, None)
         for subject, told in over.items():
-            self._ended(subject, told, tries)
+            with _apart():
+                self._ended(subject, told, tries)
+        if over:  # somebody is settling them: the next are not to wait as long as all of them together take to look at
+            self._look_next = min(self._look_next, time.monotonic() + LOOK)
 
     def _seen(self, *, looks: bool) -> tuple[Sequence[Alert], dict[str, Any], dict[str, Any]]:
         """Return the rows of the outbox, the alarms that receivers know of, and those of them that are over."""
-        rows = self.journal.alerts(BATCH)
+        tried = len(self.journal.notes(notes.DELIVERY))  # rows that wait for a receiver hide none of the next ones
+        rows = self.journal.alerts(BATCH + tried)
         alarms = {subject: notes.read(text) for subject, text in self.journal.notes(notes.ALARM).items()}
         return rows, alarms, self._over(alarms) if looks else {}
 
@@ -144,7 +153,10 @@ class Postman:
         return found[0] if found is not None and host.alive(found[1]) is False else ""
 
     def _is_so(self, subject: str, told: dict[str, Any]) -> bool:
-        return notices.describe(self.journal, told["kind"], subject, told["name"], told["at"]) is not None
+        try:
+            return notices.describe(self.journal, told["kind"], subject, told["name"], told["at"]) is not None
+        except UnreadableError:
+            return True  # as far as anybody knows
 
     def _opened(self, row: Alert, alarms: dict[str, Any], tries: dict[str, Any], *, looks: bool) -> bool:
         """Tell of a row, unless that was done; return whether all were told of it anew.
@@ -198,10 +210,13 @@ class Postman:
         return not left or any(self._may_try(receiver, so_far) for receiver in left)
 
     def _may_try(self, receiver: Receiver, so_far: dict[str, Any]) -> bool:
+        if self._deliveries.hangs(receiver.name):
+            return False
         if receiver.name in so_far.get("done", ()) or self._rests.get(receiver.name, 0.0) > time.monotonic():
             return False
         waits: float = so_far.get("failed", {}).get(receiver.name, {}).get("next", 0.0)
-        return waits <= self.journal.now().wall
+        left = waits - self.journal.now().wall
+        return left <= 0 or left > LONGEST  # more than any pause: the clock was set back since
 
     def _tell(self, name: str, notice: Notice, tries: dict[str, Any], whom: set[str]) -> bool:
         """Tell those that have not taken it so far and may be tried; return whether all of them have taken it."""
@@ -212,7 +227,7 @@ class Postman:
                 continue
             if not self._ours():
                 return False
-            failure, changed = attempt(receiver, notice), True
+            failure, changed = self._deliveries.tell(receiver, notice), True
             if failure is None:
                 done.append(receiver.name)
                 failed.pop(receiver.name, None)
@@ -232,6 +247,18 @@ class Postman:
         return {"attempts": number, "next": self.journal.now().wall + pause, "error": failure.why}
 
 
+@contextmanager
+def _apart() -> Iterator[None]:
+    """Within this, an alert that cannot be told of, since its record cannot be read, say, holds up no other."""
+    with passing_over():
+        try:
+            yield
+        except JournalError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a record of a later release; it is tried again in the next round
+            LOG.warning("an alert could not be delivered: %s", type(error).__name__)
+
+
 def _alarm(row: Alert, title: str, receivers: Sequence[str], known: dict[str, Any]) -> dict[str, Any]:
     return {
         "kind": row.kind,
@@ -242,26 +269,6 @@ def _alarm(row: Alert, title: str, receivers: Sequence[str], known: dict[str, An
         "receivers": list(receivers),
         "facts": known,
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a receiver has not taken a notice."""
-
-    why: str
-    away: bool
-    retry_after: float | None = None
-
-
-def attempt(receiver: Receiver, notice: Notice) -> Failure | None:
-    """Tell one receiver; return how that failed, if it did. What is said of it holds no secret."""
-    try:
-        receiver.deliver(notice)
-    except NotTaken as error:
-        return Failure(secrets.clean(str(error)), error.away, error.retry_after)
-    except (Exception, CancelledError, SystemExit) as error:  # noqa: BLE001 - a receiver's own; it may hold its address
-        return Failure(type(error).__name__, away=True)
-    return None
 
 
 def pause_after(number: int, draw: float, wished: float | None = None) -> float:
@@ -277,4 +284,4 @@ def probe_notice(journal: Journal, at: float) -> Notice:
     return Notice(identity, "test", "test", title, text, "info", at, journal.journal_id)
 
 
-__all__ = ["Failure", "Postman", "attempt", "pause_after", "probe_notice"]
+__all__ = ["Postman", "pause_after", "probe_notice"]

@@ -15,6 +15,7 @@ from settled.core.rollback import worth_another
 from settled.core.runs import UNDONE, Held
 from settled.core.saga import LookThrough
 from settled.drivers.loops import aside
+from settled.journals.unread import passing_over
 from settled.ports import CallQuery
 
 if TYPE_CHECKING:
@@ -58,18 +59,22 @@ def carry_on(guard: Guard, *, limit: int = 100, wait: float = 5.0) -> CarriedOn:
     For a schedule or a worker: it makes compensations, never a call of a run. Raises ``JournalError``.
     """
     counts = CarriedOn()
-    drive(guard, drafting.left(guard))
+    with passing_over():
+        drive(guard, drafting.left(guard))
     for run in unfinished(guard, limit):
-        counts = counts.plus(roll_back(guard, order_for(guard, run.run_id, tenant=run.tenant, wait=wait)))
+        with passing_over():
+            counts = counts.plus(roll_back(guard, order_for(guard, run.run_id, tenant=run.tenant, wait=wait)))
     return counts
 
 
 async def acarry_on(guard: Guard, *, limit: int = 100, wait: float = 5.0) -> CarriedOn:
     """Like ``carry_on``, without blocking the loop."""
     counts = CarriedOn()
-    await adrive(guard, drafting.left(guard))
+    with passing_over():
+        await adrive(guard, drafting.left(guard))
     for run in await aside(unfinished, guard, limit):
-        counts = counts.plus(await aroll_back(guard, order_for(guard, run.run_id, tenant=run.tenant, wait=wait)))
+        with passing_over():
+            counts = counts.plus(await aroll_back(guard, order_for(guard, run.run_id, tenant=run.tenant, wait=wait)))
     return counts
 
 
@@ -82,7 +87,14 @@ def unfinished(guard: Guard, limit: int = 100) -> list[RunRecord]:
     start = guard.runs_here.turn % len(found) if found else 0
     looked = (found[start:] + found[:start])[:limit]
     guard.runs_here.turn = start + len(looked)
-    return [run for run in looked if _worth(guard, run)]
+    return [run for run in looked if _may_come_on(guard, run)]
+
+
+def _may_come_on(guard: Guard, run: RunRecord) -> bool:
+    """Whether another try may bring it on; not where what hangs on it cannot be read."""
+    with passing_over():
+        return _worth(guard, run)
+    return False
 
 
 def _worth(guard: Guard, run: RunRecord) -> bool:

@@ -9,6 +9,7 @@ from settled.api import care, explain, queue, secrets
 from settled.core.loosening import nearest
 from settled.core.settling import Refused, Resolve
 from settled.errors import DeclarationError
+from settled.journals.unread import noting
 from settled.ports import CallQuery
 
 if TYPE_CHECKING:
@@ -71,8 +72,11 @@ class Filter:
         return ""
 
     def misses_run(self, guard: Guard) -> bool:
-        """Whether no tenant has the run that is named."""
-        return self.run is not None and not guard.journal.runs(1, named=self.run)
+        """Whether no tenant has the run that is named; one whose record cannot be read is there."""
+        if self.run is None:
+            return False
+        with noting() as unread:
+            return not guard.journal.runs(1, named=self.run) and not unread
 
 
 @dataclass(frozen=True, slots=True)

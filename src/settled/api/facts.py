@@ -31,6 +31,9 @@ run_of = runs.run_of
 LATEST = 253_402_214_400.0
 """The last day of the year 9999: what is later, since the other side asked for it, is shown as this."""
 
+_MOST_BITS = 2048
+"""Of a whole number that is written in digits: from 4300 digits on Python writes none by itself."""
+
 
 def when(wall: float | None) -> str | None:
     """Return a time as ISO 8601 in UTC with microseconds."""
@@ -211,15 +214,18 @@ def _secret_result(tool: Tool[Any, Any]) -> bool:
 
 def plain(value: Any) -> Any:
     """Return a decoded value as JSON can hold it, for people to read: not to be decoded again."""
-    return _finite(to_jsonable_python(value, bytes_mode="base64", fallback=repr))
+    return _writable(to_jsonable_python(value, bytes_mode="base64", fallback=repr))
 
 
-def _finite(value: Any) -> Any:
+def _writable(value: Any) -> Any:
+    """Return plain data with the numbers that JSON, or Python's writer of it, does not have as text."""
     if isinstance(value, float) and not isfinite(value):
         return repr(value)
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return hex(value)
     if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return {name: _finite(item) for name, item in value.items()} if isinstance(value, dict) else value
+        return [_writable(item) for item in value]
+    return {name: _writable(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 def of_tool(name: str, tool: Tool[Any, Any] | None, paused: Mapping[str, Any] | None) -> Facts:

@@ -9,6 +9,7 @@ from settled.core.findings import Finding, See, finding_of
 from settled.core.notes import FINDING
 from settled.core.settling import Refused
 from settled.errors import DeclarationError
+from settled.journals.unread import UnreadableError, readable
 
 if TYPE_CHECKING:
     from settled.api.guard import Guard
@@ -19,9 +20,24 @@ MARK: Final = "fd_"
 
 
 def all_findings(journal: Journal) -> list[Finding]:
-    """Return every finding that is remembered, the oldest first."""
-    found = (finding_of(text) for text in journal.notes(FINDING).values())
+    """Return every finding that is remembered, the oldest first. Of what cannot be read the log tells."""
+    found = readable(_read, journal.notes(FINDING).items())
     return sorted(found, key=lambda finding: (finding.found, finding.finding_id))
+
+
+def open_finding(journal: Journal, finding_id: str) -> Finding | None:
+    """Return one finding, if it waits for a person. Raises ``JournalError`` if it cannot be read."""
+    text = journal.notes(FINDING).get(finding_id)
+    found = None if text is None else _read((finding_id, text))
+    return found if found is not None and found.state == "open" else None
+
+
+def _read(note: tuple[str, str]) -> Finding:
+    name, text = note
+    try:
+        return finding_of(text)
+    except (TypeError, ValueError) as fault:
+        raise UnreadableError(f"finding {name}", str(fault)) from fault
 
 
 def open_findings(journal: Journal) -> list[Finding]:

@@ -31,7 +31,7 @@ from settled.core.parts import is_item, part_of, split_of
 from settled.core.settling import Settle
 from settled.core.states import State
 from settled.drivers.floor import LOG
-from settled.drivers.loops import aside
+from settled.drivers.loops import aside, leaked
 from settled.errors import DeclarationError, JournalError
 from settled.ports import CallQuery
 
@@ -107,13 +107,15 @@ async def acompare(guard: Guard, tool: Tool[Any, Any], since: float | None) -> C
             work = await aside(comparison.look, entries)
     except JournalError:
         raise
-    except Exception as error:  # noqa: BLE001 - the tool's own function: whatever it raises, it has told nothing
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # the tool's own: it has told nothing
+        if isinstance(error, asyncio.CancelledError) and not leaked(error):
+            raise
         LOG.warning("the ledger of %s failed: %s", tool.name, type(error).__name__)
         return Compared(tool.name, trouble=f"its ledger failed: {_told(error)}")
     return await aside(work.conclude)
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     own = isinstance(error, ValueError | TypeError | DeclarationError)
     return f"{type(error).__name__}: {secrets.clean(str(error))}" if own else type(error).__name__
 
@@ -133,13 +135,16 @@ class Comparison:
         self.lifetime = lifetime
 
     async def read(self) -> list[Entry]:
-        """Ask the tool for its effects, some more than are compared: its clock may differ."""
+        """Ask the tool for its effects, some more than are compared: its clock may differ.
+
+        One that does not answer is left: its thread goes on, and the worker with other things.
+        """
         since = datetime.fromtimestamp(max(0.0, self.start - SKEW), UTC)
         ledger = self.tool.checked.options.ledger
         if inspect.iscoroutinefunction(ledger) or inspect.isasyncgenfunction(ledger):
             effects = await asyncio.wait_for(_gathered(ledger(since)), LIMIT)
         else:
-            effects = await aside(lambda: list(ledger(since)) if ledger else [])
+            effects = await asyncio.wait_for(aside(lambda: list(ledger(since)) if ledger else []), LIMIT)
         return distinct(self._entry(effect) for effect in effects)
 
     def _entry(self, effect: Any) -> Entry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -94,8 +95,13 @@ def _facts(journal: Journal, call: Call) -> dict[str, Any]:
         "tenant": call.tenant,
         "run": facts.run_of(call.scope),
         "state": str(call.state),
-        "command": f"settled {verb} {call.operation_id} --journal {journal.url}",
+        "command": _command(journal, verb, call.operation_id),
     }
+
+
+def _command(journal: Journal, words: str, *names: str) -> str:
+    """Return what to type; a run is named by whoever enters it, and that name is not to be a command of its own."""
+    return f"settled {words} {shlex.join([*names, '--journal', journal.url])}"
 
 
 def _of_run(journal: Journal, scope: str) -> tuple[str, str, dict[str, Any]] | None:
@@ -104,16 +110,16 @@ def _of_run(journal: Journal, scope: str) -> tuple[str, str, dict[str, Any]] | N
     run = journal.run(rest[: int(length)], run_id) if run_id is not None else None
     if run is None or run.state is not RunState.PARTLY_COMPENSATED:
         return None
-    command = f"settled runs show {run.run_id} --journal {journal.url}"
+    command = _command(journal, "runs show", run.run_id)
     known = {"run": run.run_id, "tenant": run.tenant, "state": str(run.state), "command": command}
     return f"run {run.run_id} is undone in part only", run.reason, known
 
 
 def _of_finding(journal: Journal, finding_id: str) -> tuple[str, str, dict[str, Any]] | None:
-    found = next((each for each in findings.open_findings(journal) if each.finding_id == finding_id), None)
+    found = findings.open_finding(journal, finding_id)
     if found is None:
         return None
-    command = f"settled queue show {finding_id} --journal {journal.url}"
+    command = _command(journal, "queue show", finding_id)
     known = {"tool": found.tool, "tenant": found.tenant, "operation_id": found.operation_id, "command": command}
     return f"{found.kind} in the ledger of {found.tool}", findings.words(found), {"finding": finding_id, **known}
 
@@ -125,5 +131,5 @@ def _of_breaker(journal: Journal, name: str) -> tuple[str, str, dict[str, Any]] 
     known = facts.of_breaker(name, snapshot)
     text = f"{known['failures']} of {known['calls']} calls failed; it is left alone for a while"
     tool = name.removeprefix("tool:") if name.startswith("tool:") else ""
-    command = f"settled breakers list --journal {journal.url}"
+    command = _command(journal, "breakers list")
     return f"the breaker {name} is open", text, {"tool": tool, "breaker": name, "command": command}

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from settled import host
+from settled.api import secrets
 from settled.errors import DeclarationError, MissingExtra
 from settled.journals.memory import MemoryJournal
 
@@ -77,7 +78,7 @@ def _open_postgres(url: str, **options: Any) -> tuple[Journal, SpillFile]:
     options |= {"must_exist": True} if _existing_only.get() else {}
     try:
         return open_postgres(url, **options)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise DeclarationError(f"the journal cannot be opened as declared: {error}") from error
 
 
@@ -93,7 +94,7 @@ def _open_redis(url: str, **options: Any) -> tuple[Journal, SpillFile]:
     options |= {"must_exist": True} if _existing_only.get() else {}
     try:
         return open_redis(url, **options)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise DeclarationError(f"the journal cannot be opened as declared: {error}") from error
 
 
@@ -112,7 +113,7 @@ def open_journal(address: str | None, **options: Any) -> tuple[Journal, SpillFil
         return _open_postgres(url, **options)
     if scheme in _REDIS:
         return _open_redis(url, **options)
-    raise DeclarationError(f"{url.partition('?')[0]!r} is no journal's address: write {_ADDRESSES}")
+    raise DeclarationError(f"{secrets.clean(url.partition('?')[0])!r} is no journal's address: write {_ADDRESSES}")
 
 
 def refusal(journal: Journal, effect: str) -> str:

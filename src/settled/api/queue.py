@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from asyncio import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,7 @@ from settled.core.verdicts import Happened, Inconclusive, NotHappened
 from settled.drivers import aio
 from settled.errors import DeclarationError
 from settled.journals.memory import MemoryBooks
+from settled.journals.unread import UnreadableError
 from settled.ports import CallQuery
 
 if TYPE_CHECKING:
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from settled.ports import Journal
 
 PAGE = 500
+_PASSED_ON = (Exception, KeyboardInterrupt, SystemExit, CancelledError)
+"""Raised by a probe, and understood by whoever asks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,8 @@ def waiting(journal: Journal) -> list[Call]:
     whose record cannot be read the log tells.
     """
     states = (State.UNKNOWN, State.COMPENSATING, State.AWAITING_APPROVAL)
-    wanted = (CallQuery(states=states), CallQuery(lease_over=True), CallQuery(disputed=True))
+    # In the order in which a call goes through them: what is taken from a lost owner meanwhile is not missed.
+    wanted = (CallQuery(lease_over=True), CallQuery(states=states), CallQuery(disputed=True))
     queries = [replace(query, readable=True) for query in wanted]
     found = {call.operation_id: call for query in queries for call in pages(journal, query)}
     now = journal.now()
@@ -70,12 +76,25 @@ def waiting(journal: Journal) -> list[Call]:
 
 def pages(journal: Journal, query: CallQuery) -> Iterator[Call]:
     """Yield all calls that a query means, newest first, a page at a time; its ``limit`` is not heeded."""
-    query = replace(query, limit=PAGE)
-    while page := journal.find(query):
-        yield from page
+    query, seen = replace(query, limit=PAGE), dict[str, None]()
+    while True:
+        page = journal.find(query)
+        if not page and query.after is not None and not _is_there(journal, query.after):
+            # It was pruned meanwhile, and the journal knows no more where that was: what is older is not to be missed.
+            query = replace(query, after=next((op for op in reversed(seen) if _is_there(journal, op)), None))
+            continue
+        yield from [call for call in page if call.operation_id not in seen]
         if len(page) < PAGE:
             return
+        seen.update((call.operation_id, None) for call in page)
         query = replace(query, after=page[-1].operation_id)
+
+
+def _is_there(journal: Journal, operation_id: str) -> bool:
+    try:
+        return journal.get(operation_id) is not None
+    except UnreadableError:
+        return True
 
 
 def run_of(journal: Journal, call: Call) -> str | None:
@@ -148,25 +167,33 @@ class Listening:
         """Ask it."""
         try:
             said = self._probe(call)
-        except Exception as error:
+        except _PASSED_ON as error:
             self._failed(error)
             raise
+        except BaseException as error:  # a client's own, like gevent.Timeout: it ends this asking, and no more
+            self._failed(error)
+            raise RuntimeError(f"it raised {type(error).__name__}") from error
         return self._later(said) if inspect.isawaitable(said) else self._heard(said)
 
     async def _later(self, said: Any) -> Any:
         try:
             return self._heard(await said)
-        except Exception as error:
+        except (*_PASSED_ON, GeneratorExit) as error:
             self._failed(error)
             raise
+        except BaseException as error:
+            self._failed(error)
+            raise RuntimeError(f"it raised {type(error).__name__}") from error
 
     @property
     def failed(self) -> bool:
         """Whether it raised, or gave no verdict."""
         return self.said == "failed"
 
-    def _failed(self, error: Exception) -> None:
-        self.said, self.words = "failed", f"{type(error).__name__}: {error}"
+    def _failed(self, error: BaseException) -> None:
+        self.said, self.words = "failed", type(error).__name__
+        with suppress(Exception):  # its text is made by its own code
+            self.words = f"{self.words}: {error}"
 
     def _heard(self, said: Any) -> Any:
         match said:
@@ -239,7 +266,7 @@ class UnderWay:
 def under_way(journal: Journal, limit: int = 10_000) -> UnderWay:
     """Return how many calls are at work, may have acted, and have an owner that is not seen to live."""
     now = journal.now()
-    at_work = islice(pages(journal, CallQuery(states=(State.PROCESSING,))), limit)
+    at_work = islice(pages(journal, CallQuery(states=(State.PROCESSING,), readable=True)), limit)
     seen = [
         host.alive(call.owner) for call in at_work if explain.may_have_acted(call) and not explain.waiting(call, now)
     ]

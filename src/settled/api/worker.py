@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from settled import host
-from settled.api import care
+from settled.api import care, secrets
 from settled.api.carrying_on import CarriedOn, acarry_on
 from settled.api.ledgers import acompare_due
 from settled.api.queue import pages
@@ -23,6 +23,7 @@ from settled.core.settling import Adopt
 from settled.core.states import State
 from settled.core.tending import AdoptLost, LayDown, TakeUp, next_look
 from settled.core.values import replace
+from settled.drivers.floor import LOG
 from settled.drivers.loops import aside
 from settled.errors import DeclarationError, JournalError
 from settled.journals.prune import prune
@@ -53,7 +54,7 @@ class Round:
     findings: int = 0
     """New findings of comparisons with the tools' ledgers."""
     trouble: str = ""
-    """Why the journal, or a record of it, could not be used; what was done before stays done."""
+    """Why the journal, or a record of it, could not be used, or what else failed; what was done before stays done."""
 
     @property
     def idle(self) -> bool:
@@ -147,19 +148,28 @@ class Worker:
     async def around(self) -> Round:
         """Make one round: what is there to be done now. Raises ``JournalError``.
 
-        A record that cannot be read is passed over; where a part of the round cannot do without, the others go on.
+        A record that cannot be read is passed over; where a part of the round cannot do without, or meets what nobody
+        has thought of, the others go on.
         """
         self._loop, self._done = asyncio.get_running_loop(), Round()
         self.guard.floor.attend()  # alerts of others are delivered too
-        await aside(self.guard.floor.bring)
-        for part in (self._adopt, self._settle, self._carry_on, self._compare, self._prune):
+        for part in (self._bring, self._adopt, self._settle, self._carry_on, self._compare, self._prune):
             if self._stopping.is_set():
                 break
             try:
                 await part()
             except UnreadableError as error:
                 self._done = replace(self._done, trouble=str(error))
+            except JournalError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one fault in one part is not to end the work on all calls
+                trouble = f"{type(error).__name__}: {secrets.clean(str(error))}"
+                LOG.warning("part of a worker's round failed: %s", trouble)
+                self._done = replace(self._done, trouble=trouble)
         return self._done
+
+    async def _bring(self) -> None:
+        await aside(self.guard.floor.bring)
 
     async def _carry_on(self) -> None:
         self._done = replace(self._done, undone=await acarry_on(self.guard, wait=PROBE_LIMIT))
@@ -206,6 +216,8 @@ class Worker:
             self._done = replace(
                 self._done, settled=replace(settled, **more), findings=self._done.findings + compared.new
             )
+            if compared.trouble:
+                self._done = replace(self._done, trouble=f"{compared.tool}: {compared.trouble}")
 
     # --- calls in doubt ---
 

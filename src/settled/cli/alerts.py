@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from settled.api import facts
-from settled.api.alerting import attempt, probe_notice
+from settled.api.alerting import probe_notice
+from settled.api.delivering import Deliveries
 from settled.cli import output
 from settled.cli.exits import Exit, Problem
 from settled.cli.options import AppOption, JournalOption, JsonOption
@@ -81,7 +82,7 @@ def try_alerts(*, journal: JournalOption = None, app: AppOption = None, as_json:
                 Exit.REFUSED, "the app's guard has no receivers: Guard(…, alerts=[settled.observe.Webhook(…)])"
             )
         notice = probe_notice(target.journal, time.time())
-        rows = [(receiver.name, attempt(receiver, notice)) for receiver in receivers]
+        rows = [(receiver.name, Deliveries().tell(receiver, notice)) for receiver in receivers]
         told = [
             {"receiver": name, "taken": failure is None, "error": failure.why if failure else ""}
             for name, failure in rows

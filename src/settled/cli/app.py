@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
@@ -11,6 +12,7 @@ import typer
 from typer.main import get_command
 
 import settled
+from settled.api import secrets
 from settled.cli import output
 from settled.cli.alerts import alerts
 from settled.cli.breakers import breakers
@@ -24,7 +26,7 @@ from settled.cli.runs import runs
 from settled.cli.status import status
 from settled.cli.tools import tools
 from settled.cli.worker import worker
-from settled.errors import JournalError
+from settled.errors import DeclarationError, JournalError
 
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"{code:>5}  {MEANING[code].split(':')[0]}" for code in Exit)
 _Misuse: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]  # click's, wherever typer keeps it
@@ -72,6 +74,7 @@ app.command("demo")(demo)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code (see ``Exit``)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode shows escapes
@@ -80,7 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         code = Exit.PIPE
-    if code == Exit.PIPE:
+    except OSError as error:  # the last of the output
+        code = _failed(error, as_json="--json" in given)
+    if code in (Exit.PIPE, Exit.FAILED):
         _let_go_of_stdout()
     return code
 
@@ -95,6 +100,9 @@ def _run(given: list[str]) -> int:
     except JournalError as error:
         output.complain(Problem(Exit.JOURNAL, str(error)), as_json=as_json)
         return Exit.JOURNAL
+    except DeclarationError as error:
+        output.complain(Problem(Exit.REFUSED, str(error)), as_json=as_json)
+        return Exit.REFUSED
     except _Misuse as error:
         return _misused(error, as_json=as_json)
     except (typer.Abort, KeyboardInterrupt):
@@ -103,6 +111,20 @@ def _run(given: list[str]) -> int:
         if isinstance(end.__context__, BrokenPipeError):
             return Exit.PIPE
         return end.code if isinstance(end.code, int) else Exit.OK
+    except BrokenPipeError:
+        return Exit.PIPE
+    except Exception as error:  # noqa: BLE001 - Python would end with 1, which says that all was done
+        return _failed(error, as_json=as_json)
+
+
+def _failed(error: Exception, *, as_json: bool) -> int:
+    """Tell of what should not have happened, and where; whatever was done stands."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {secrets.clean(str(error))} ({frame.filename}, line {frame.lineno})"
+    problem = Problem(Exit.FAILED, f"settled failed, and what was done before that stands: {what}")
+    with suppress(OSError):
+        output.complain(problem, as_json=as_json)
+    return Exit.FAILED
 
 
 def _misused(error: Exception, *, as_json: bool) -> int:
@@ -111,6 +133,13 @@ def _misused(error: Exception, *, as_json: bool) -> int:
     else:
         error.show()  # type: ignore[attr-defined]  # click's: usage, a hint and the message
     return Exit.USAGE
+
+
+def _open_what_is_closed() -> None:
+    """Let output go nowhere where the process was started without: the command is to end as it does elsewhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - as long as the process
 
 
 def _let_go_of_stdout() -> None:

@@ -12,6 +12,7 @@ from settled.cli.words import age
 from settled.core.call import Call
 from settled.core.runs import scope_of_run
 from settled.core.states import State
+from settled.journals.unread import noting
 from settled.ports import CallQuery
 
 calls = typer.Typer(name="calls", help="The calls on record.", no_args_is_help=True, rich_markup_mode=None)
@@ -40,15 +41,20 @@ def list_calls(
     with opened(Given(journal, app)) as target:
         place = target.call(after).operation_id if after is not None else None
         scope = None if run is None else scope_of_run(tenant or "", run)
-        query = CallQuery(states=state or None, tool=tool, tenant=tenant, scope=scope, limit=limit + 1, after=place)
-        found = list(target.journal.find(query))
+        query = CallQuery(
+            states=state or None, tool=tool, tenant=tenant, scope=scope, limit=limit + 1, after=place, readable=True
+        )
+        with noting() as unread:
+            found = list(target.journal.find(query))
         page, more = found[:limit], len(found) > limit
         now = target.journal.now()
         document = {
             "calls": [facts.of_call(call, now) for call in page],
             "next_after": page[-1].operation_id if more else None,
+            "unreadable": list(unread),
         }
         output.emit(as_json, document, lambda: _show_list(page, now.wall, more=more))
+        show.tell_unread(target, unread, as_json=as_json)
 
 
 def _show_list(page: list[Call], now: float, *, more: bool) -> None:

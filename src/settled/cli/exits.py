@@ -17,6 +17,7 @@ class Exit(IntEnum):
     NOT_FOUND = 4
     REFUSED = 5
     LOADING = 6
+    FAILED = 7
     INTERRUPTED = 130
     PIPE = 141
 
@@ -24,14 +25,15 @@ class Exit(IntEnum):
 MEANING = {
     Exit.OK: "done; nothing wants attention",
     Exit.ATTENTION: "done, and something wants attention: a check found problems, a call is still unknown, "
-    "a verdict of many could not be taken, a ledger has found something, a receiver took no alert, or with --fail the "
-    "queue is not empty",
+    "a verdict of many could not be taken, a ledger has found something, a receiver took no alert, what was erased "
+    "could not be wiped, or with --fail the queue is not empty",
     Exit.USAGE: "the command line is wrong: an unknown option, a missing or unfit value, a filter by a tool or a "
     "tenant that nothing on record has",
     Exit.JOURNAL: "the journal cannot be used: missing, damaged, locked, of another release",
     Exit.NOT_FOUND: "no call, key, run, finding, tool or breaker has the name that was given",
     Exit.REFUSED: "refused: a verdict that cannot be taken, a tool without a probe, no confirmation",
     Exit.LOADING: "the app (--app) or an optional part of settled cannot be loaded",
+    Exit.FAILED: "settled itself failed, or its output could not be written: what the command did before that stands",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
     Exit.PIPE: "whoever read the output went away",
 }

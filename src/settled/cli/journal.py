@@ -12,6 +12,7 @@ from settled.cli.options import AppOption, JournalOption, JsonOption, YesOption
 from settled.cli.target import Given, Target, file_of, opened
 from settled.cli.words import plural
 from settled.core.model import KeyKind
+from settled.errors import JournalError
 from settled.journals.prune import Pruned, prune
 from settled.ports import CallQuery, Report
 
@@ -101,16 +102,19 @@ def prune_calls(
     """
     with opened(Given(journal, app)) as target:
         done = _due(target) if dry_run else _prune(target, as_json=as_json)
-        if compact and not dry_run:
-            _compact(target)
-    document = {"dry_run": dry_run, "tombstones": done.tombstones, "removed": done.removed}
+        trouble = _compact(target) if compact and not dry_run else ""
+    document: dict[str, Any] = {"dry_run": dry_run, "tombstones": done.tombstones, "removed": done.removed}
+    document |= {"compacted": not trouble} if compact and not dry_run else {}
     words = f"{plural(done.total, 'call')} past retention, {'not pruned (dry run)' if dry_run else 'pruned'}: "
     words += f"{plural(done.tombstones, 'tombstone')} left, {done.removed} removed whole"
     output.emit(as_json, document, lambda: output.say(words))
+    if trouble:
+        output.tell(f"settled: {trouble}")
+        raise typer.Exit(Exit.ATTENTION)
 
 
 def _due(target: Target) -> Pruned:
-    kinds = [call.kind for call in pages(target.journal, CallQuery(past_retention=True))]
+    kinds = [call.kind for call in pages(target.journal, CallQuery(past_retention=True, readable=True))]
     removed = kinds.count(KeyKind.RANDOM)
     return Pruned(len(kinds) - removed, removed)
 
@@ -124,10 +128,16 @@ def _prune(target: Target, *, as_json: bool) -> Pruned:
     return done
 
 
-def _compact(target: Target) -> None:
+def _compact(target: Target) -> str:
+    """Wipe what was erased; return why that could not be done, if so."""
     compacting = getattr(target.journal, "compact", None)
-    if compacting is not None:
+    if compacting is None:
+        return "--compact is for SQLite's files: nothing was wiped here, see the server's own ways"
+    try:
         compacting()
+    except JournalError as error:
+        return str(error)
+    return ""
 
 
 @journal.command("migrate")

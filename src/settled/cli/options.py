@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from settled.api.opening import VARIABLE
+from settled.cli.exits import Exit, Problem
 from settled.cli.target import APP_VARIABLE
 
 JournalOption = Annotated[
@@ -33,4 +34,9 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for con
 
 def who(by: str | None) -> str:
     """Return who decides: the name that was given, or that of the user."""
-    return getpass.getuser() if by is None else by
+    if by is not None:
+        return by
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError) as error:  # a container whose user has a number only
+        raise Problem(Exit.USAGE, "who decides? This user has no name here: give --by NAME") from error

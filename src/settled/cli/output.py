@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from settled.cli.exits import Problem
-from settled.cli.words import printable
+from settled.cli.words import printable, without_passwords
 
 INDENT = "  "
 _PIPED_WIDTH = 10_000
@@ -117,11 +117,12 @@ def console_on(stream: TextIO) -> Any:
 
 def complain(problem: Problem, *, as_json: bool) -> None:
     """Print why a command ends without success, on stderr."""
+    message = without_passwords(problem.message)
     if as_json:
-        error = {"code": problem.name, "message": problem.message, "exit": int(problem.code)}
+        error = {"code": problem.name, "message": message, "exit": int(problem.code)}
         _write(sys.stderr, json.dumps({"error": error}))
     else:
-        tell(f"settled: {problem.message}")
+        tell(f"settled: {message}")
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from settled.core.call import Call
 from settled.core.findings import Finding
 from settled.core.model import Moment
 from settled.core.states import State
+from settled.journals.unread import noting
 
 queue = typer.Typer(
     name="queue",
@@ -62,7 +63,7 @@ def list_queue(
     to no run and has no such state. A filter that names a tool or a run that nothing on record has is an error.
     """
     meant = Filter(tool, kinds_of(state), run=run)
-    with opened(Given(journal, app)) as target:
+    with opened(Given(journal, app)) as target, noting() as unread:
         noted = [finding for finding in open_findings(target.journal) if meant.finds(finding)]
         found, now = meant.chosen(target.journal) if noted else chosen(target, meant), target.journal.now()
         looking, apart = claims(target.journal), under_way(target.journal)
@@ -72,11 +73,12 @@ def list_queue(
             for call, run in zip(found, runs, strict=False)
         ]
         document = {"total": len(found) + len(noted), "calls": rows, "under_way": asdict(apart)}
-        document |= {"findings": [facts.of_finding(finding) for finding in noted]}
+        document |= {"findings": [facts.of_finding(finding) for finding in noted], "unreadable": list(unread)}
         queued = Waiting(found, runs, noted, looking, filtered=meant != Filter())
         output.emit(as_json, document, lambda: _show_list(target, queued, limit))
         show.tell_under_way(target, apart, as_json=as_json)
-    if fail and (found or noted):
+        show.tell_unread(target, unread, as_json=as_json)
+    if fail and (found or noted or unread):
         raise typer.Exit(Exit.ATTENTION)
 
 

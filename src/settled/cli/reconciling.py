@@ -13,8 +13,10 @@ from settled.api.queue import waiting
 from settled.cli import output
 from settled.cli.exits import Exit, Problem
 from settled.cli.options import AppOption, FailOption, JournalOption, JsonOption
+from settled.cli.show import tell_unread
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import seconds_of
+from settled.journals.unread import noting
 
 
 def reconcile(
@@ -53,15 +55,17 @@ def reconcile(
             done = target.guard.floor.home.run(
                 target.guard.areconcile(limit=limit, progress=progress, ledger=ledger, since=since)
             )
-        left = len(waiting(target.journal))
-        document: dict[str, Any] = {**asdict(done), "waiting": left}
+        with noting() as unread:
+            left = len(waiting(target.journal))
+        document: dict[str, Any] = {**asdict(done), "waiting": left, "unreadable": list(unread)}
         document.pop("ledgers")
         if ledger:
             document["ledgers"] = [facts.of_compared(compared) for compared in done.ledgers]
         noted = findings.open_findings(target.journal)
         output.emit(as_json, document, lambda: _show(target, document, done.ledgers))
+        tell_unread(target, unread, as_json=as_json)
     wrong = ledger and (bool(noted) or any(compared.trouble for compared in done.ledgers))
-    if wrong or (fail and (left or noted)):
+    if wrong or (fail and (left or noted or unread)):
         raise typer.Exit(Exit.ATTENTION)
 
 

@@ -13,9 +13,13 @@ from settled.cli.confirming import confirm
 from settled.cli.exits import Exit, Problem, refusals
 from settled.cli.filters import RunFilter, StateFilter, TenantFilter, ToolFilter, chosen, kinds_of
 from settled.cli.options import AppOption, ByOption, JournalOption, JsonOption, YesOption, who
+from settled.cli.show import tell_unread
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import plural, seconds_of
+from settled.core.call import Call
 from settled.core.model import Moment
+from settled.errors import JournalError
+from settled.journals.unread import noting
 
 
 class VerdictName(StrEnum):
@@ -131,21 +135,38 @@ def _finding(target: Target, finding_id: str, ruling: Ruling, *, dry_run: bool, 
 
 
 def _many(target: Target, meant: Filter, ruling: Ruling, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    calls = chosen(target, meant)
+    with noting() as unread:
+        calls = chosen(target, meant)
     if calls and not dry_run:
         confirm(f"this decides on {plural(len(calls), 'call')} at once ({ruling.verdict.replace('_', ' ')})", yes=yes)
     now = target.journal.now()
-    done = list(decide_all(target.guard, calls, ruling, dry_run=dry_run))
+    done, trouble = _decided(target, calls, ruling, dry_run=dry_run)
     refused = sum(bool(each.why) for each in done)
     document = {
         "dry_run": dry_run,
         "total": len(done),
         "refused": refused,
+        "unreadable": list(unread),
+        "not_reached": len(calls) - len(done),
         "calls": [facts.of_call(each.call, now) | {"taken": not each.why, "refusal": each.why} for each in done],
     }
     output.emit(as_json, document, lambda: _show_many(done, now, dry_run=dry_run))
-    if refused:
+    tell_unread(target, unread, as_json=as_json)
+    if trouble:
+        raise Problem(Exit.JOURNAL, f"{len(done)} of {plural(len(calls), 'call')} were decided on; then {trouble}")
+    if refused or unread:
         raise typer.Exit(Exit.ATTENTION)
+
+
+def _decided(target: Target, calls: list[Call], ruling: Ruling, *, dry_run: bool) -> tuple[list[Decided], str]:
+    """Return what became of each, and why the rest was not reached, if so: what was decided stands, and is told."""
+    done: list[Decided] = []
+    try:
+        for each in decide_all(target.guard, calls, ruling, dry_run=dry_run):
+            done.append(each)  # noqa: PERF402 - what was decided before it raises is kept
+    except JournalError as error:
+        return done, str(error)
+    return done, ""
 
 
 def _show_many(done: list[Decided], now: Moment, *, dry_run: bool) -> None:

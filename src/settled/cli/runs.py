@@ -13,7 +13,7 @@ from settled.api.facts import when
 from settled.api.queue import run_of
 from settled.api.rewinding import Effects, Rewound, rewind
 from settled.api.steps import adrive
-from settled.cli import output
+from settled.cli import output, show
 from settled.cli.confirming import confirm
 from settled.cli.exits import Exit, Problem
 from settled.cli.options import AppOption, ByOption, FailOption, JournalOption, JsonOption, YesOption, who
@@ -25,6 +25,7 @@ from settled.core.joins import LookAtLanes
 from settled.core.lanes import lane_of
 from settled.core.runs import BARRED, Held
 from settled.errors import DeclarationError
+from settled.journals.unread import noting
 
 runs = typer.Typer(name="runs", help="Runs: tasks of agents, as a whole.", no_args_is_help=True, rich_markup_mode=None)
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
@@ -54,13 +55,15 @@ def list_runs(
     as_json: JsonOption = False,
 ) -> None:
     """List runs, newest first. With --fail, exit code 1 if one is being undone, or is undone in part."""
-    with opened(Given(journal, app)) as target:
+    with opened(Given(journal, app)) as target, noting() as unread:
         looked = target.journal.runs(limit)
         found = [r for r in looked if (not state or r.state in state) and (tenant is None or r.tenant == tenant)]
         now = target.journal.now().wall
-        output.emit(as_json, {"runs": [story.of_run(run) for run in found]}, lambda: _show_list(target, found, now))
+        document = {"runs": [story.of_run(run) for run in found], "unreadable": list(unread)}
+        output.emit(as_json, document, lambda: _show_list(target, found, now))
+        show.tell_unread(target, unread, as_json=as_json)
         wanting = target.journal.undoing(1)
-    if fail and wanting:
+    if fail and (wanting or unread):
         raise typer.Exit(Exit.ATTENTION)
 
 
@@ -71,7 +74,7 @@ def _show_list(target: Target, found: list[RunRecord], now: float) -> None:
     rows = [(_name(r), str(r.state), age(r.changed, now) if r.changed else "-", str(r.entry), r.reason) for r in found]
     output.table(("RUN", "STATE", "CHANGED", "ENTRIES", "WHY"), rows)
     first = found[0].parent if lane_of(found[0]) else found[0].run_id
-    output.tell(f"to look at one: settled runs show {first}{target.given.options()}")
+    output.tell(f"to look at one: settled runs show {shlex.quote(first)}{target.given.options()}")
 
 
 def _name(run: RunRecord) -> str:

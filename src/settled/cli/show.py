@@ -1,6 +1,7 @@
 """One call on the screen: everything a person needs in order to understand it, and to decide."""
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from settled.api import explain, facts, findings
@@ -177,6 +178,13 @@ def tell_under_way(target: Target, found: UnderWay, *, as_json: bool) -> None:
             "takes them in once their lease is over; to look at them:"
         )
         output.tell(f"{output.INDENT}settled calls list --state processing{target.given.options()}")
+
+
+def tell_unread(target: Target, unread: Collection[str], *, as_json: bool) -> None:
+    """Say that there are records that cannot be read: whether they wait for a person nobody can tell."""
+    if unread and not as_json:
+        output.tell(f"{plural(len(unread), 'record')} cannot be read, and may wait for a person too:")
+        output.tell(f"{output.INDENT}settled journal verify{target.given.options()}")
 
 
 def tell_of_owner(target: Target, call: Call) -> None:

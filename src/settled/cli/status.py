@@ -15,6 +15,7 @@ from settled.cli.target import Given, Target, opened
 from settled.cli.words import moment
 from settled.core.call import Call
 from settled.core.model import Moment
+from settled.journals.unread import noting
 
 _ALERTS = 10_000
 KINDS = ("unknown", "orphan", "disputed", "undo", "approval", "by_hand")
@@ -27,13 +28,14 @@ def status(
 
     Calls by state, what waits for a person, alerts not delivered, open breakers.
     """
-    with opened(Given(journal, app)) as target:
+    with opened(Given(journal, app)) as target, noting() as unread:
         found, now = waiting(target.journal), target.journal.now()
         noted = open_findings(target.journal)
-        document = _document(target, found, now)
+        document = _document(target, found, now) | {"unreadable": list(unread)}
         output.emit(as_json, document, lambda: _show(target, found, document, now))
         show.tell_under_way(target, UnderWay(**document["under_way"]), as_json=as_json)
-    if fail and (found or noted):
+        show.tell_unread(target, unread, as_json=as_json)
+    if fail and (found or noted or unread):
         raise typer.Exit(Exit.ATTENTION)
 
 

@@ -1,7 +1,6 @@
 """What a command works on: the journal it was given, or the guard of an app with its journal, tools and key."""
 
 import os
-import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from settled.api.opening import VARIABLE
 from settled.api.queue import find
 from settled.cli.exits import Exit, Problem
 from settled.cli.loading import load_guard
+from settled.cli.words import without_passwords
 from settled.core.call import Call
 from settled.errors import DeclarationError, MissingExtra
 from settled.ports import Journal
@@ -32,7 +32,7 @@ class Given:
         """Return the options to repeat in a further command: those that the environment does not give."""
         pairs = (("--journal", self.journal, VARIABLE), ("--app", self.app, APP_VARIABLE))
         words = [
-            f" {name} {shlex.quote(_without_password(value))}"
+            f" {name} {shlex.quote(without_passwords(value))}"
             for name, value, variable in pairs
             if value and os.environ.get(variable) != value
         ]
@@ -41,13 +41,6 @@ class Given:
     def app_wanted(self) -> str:
         """Return the option to fill in for a further command that needs an app, where none was named."""
         return "" if self.app else " --app MODULE:GUARD"
-
-
-def _without_password(address: str) -> str:
-    """Return an address as it may be shown: a hint is read by others, and lands in logs."""
-    secret = urlsplit(address).password
-    bare = address.replace(f":{secret}@", ":***@", 1) if secret else address
-    return re.sub(r"(?i)([?&][^=&]*(?:password|passwd|secret)=)[^&]*", r"\1***", bare)  # as a field: sslpassword=, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +106,7 @@ def _environment(url: str | None) -> Iterator[None]:
 def _bare_guard(url: str | None) -> Guard:
     if not url:
         raise Problem(Exit.USAGE, f"which journal? Give --journal sqlite:///agent.db, or set {VARIABLE}")
-    if urlsplit(url).scheme == "memory":
+    if url.startswith("memory:"):
         raise Problem(
             Exit.JOURNAL, "a journal in memory lives and dies with its process: there is nothing to open here"
         )
@@ -134,13 +127,20 @@ def _bare_guard(url: str | None) -> Guard:
 
 def _was_there(path: Path) -> bool:
     """Whether there is a journal, or the mark that one has left: what then is missing, the journal itself tells."""
-    return path.exists() or Path(f"{path.resolve()}-mark").exists()
+    try:
+        return path.exists() or Path(f"{path.resolve()}-mark").exists()
+    except (OSError, ValueError):  # a name that no file can have, a folder that cannot be looked into
+        return True
 
 
 def sqlite_path(url: str) -> Path | None:
     """Return the file of an SQLite address; ``None`` for another journal's."""
-    parts = urlsplit(url)
-    return Path(unquote(parts.path[1:])) if parts.scheme == "sqlite" and len(parts.path) > 1 else None
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    is_file = parts.scheme == "sqlite" and len(parts.path) > 1 and not (parts.netloc or parts.fragment)
+    return Path(unquote(parts.path[1:])) if is_file else None
 
 
 def _place(url: str) -> str:

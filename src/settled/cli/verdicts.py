@@ -1,5 +1,6 @@
 """A person's verdict: read from the command line, tried out, given; and the commands that would give one."""
 
+import shlex
 from typing import Any
 
 from settled.api import care, explain, facts
@@ -95,7 +96,7 @@ def commands(target: Target, call: Call) -> list[dict[str, str]]:
             ("say that you look at it, so that nobody else decides", f"settled queue claim {call.operation_id}")
         )
     if explain.waiting(call, now) == "undo" and run is not None and call.reason not in FOR_GOOD:
-        found.append(("try to undo it once more", f"settled runs resume {run}{app}"))
+        found.append(("try to undo it once more", f"settled runs resume {shlex.quote(run)}{app}"))
     for choice in explain.choices(call, now):
         name, forced = choice.verdict.replace("_", "-"), "" if choice.open else " --force"
         for more, meaning in _WAYS[choice.verdict]:

@@ -1,5 +1,6 @@
 """Times and texts as a terminal should show them."""
 
+import re
 from datetime import datetime
 
 from settled.api.facts import LATEST
@@ -51,6 +52,12 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def without_passwords(text: str) -> str:
+    """Return text with the passwords of addresses in it masked: what is shown is read by others, and lands in logs."""
+    text = re.sub(r"(://[^/\s:@]*):[^/\s]+@", r"\1:***@", text)
+    return re.sub(r"(?i)([?&][^=&\s]*(?:password|passwd|secret)=)[^&\s'\"]*", r"\1***", text)  # sslpassword=, too
 
 
 def plural(count: int, one: str, many: str = "") -> str:

@@ -17,8 +17,10 @@ from settled.api.worker import Round, Worker
 from settled.cli import output
 from settled.cli.exits import Exit
 from settled.cli.options import AppOption, FailOption, JournalOption
+from settled.cli.show import tell_unread
 from settled.cli.target import Given, opened
 from settled.cli.words import local
+from settled.journals.unread import noting
 
 
 def worker(
@@ -47,7 +49,7 @@ def worker(
     ledgers with the journal, erases what is past its retention, seals the log and delivers alerts; begins no call of a
     run. Any number of workers may run on one journal: each call, run and ledger is looked after by one of them at a
     time. SIGTERM and Ctrl-C end it once what is under way is done; a second one ends it at once.
-    Needs --app.
+    Needs --app. With --once, exit code 1 if a part of the round failed.
     """
     with opened(Given(journal, app), tools="probes are declared with their tools") as target:
         work = Worker(
@@ -56,11 +58,13 @@ def worker(
         data, told = sys.stdout, list[str]()
         with redirect_stdout(sys.stderr):  # what probes print is talk
             total = asyncio.run(_working(work, told, data, once=once, as_json=as_json))
-        left = len(waiting(target.journal))
+        with noting() as unread:
+            left = len(waiting(target.journal))
+        tell_unread(target, unread, as_json=as_json)
         _show_sum(total, left, as_json=as_json)
     if "SIGINT" in told:
         raise typer.Exit(Exit.INTERRUPTED)
-    if fail and left:
+    if (once and total.trouble) or (fail and (left or unread)):
         raise typer.Exit(Exit.ATTENTION)
 
 

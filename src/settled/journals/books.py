@@ -268,9 +268,12 @@ def read_call(row: Sequence[Any]) -> Call:
 
 
 def read_log(row: Sequence[Any]) -> LogRow:
-    """Return the log row of a row of ``SELECT_LOG``."""
+    """Return the log row of a row of ``SELECT_LOG``. Raises ``JournalError`` for one that this release cannot read."""
     operation_id, no, at, event, state, epoch, attempt, detail, digest, head = map(plain, row)
-    return LogRow(operation_id, no, at, Event(event), State(state), epoch, attempt, detail, digest, head)
+    try:
+        return LogRow(operation_id, no, at, Event(event), State(state), epoch, attempt, detail, digest, head)
+    except ValueError as fault:
+        raise UnreadableError(f"{operation_id}, row {no} of its log,", str(fault)) from fault
 
 
 def read_head(row: Sequence[Any]) -> Head:

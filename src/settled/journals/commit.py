@@ -224,23 +224,32 @@ class GroupCommit:
         self._call_thread()
 
     def _call_thread(self) -> None:
+        """Let the journal's own thread serve those who wait; where none can be started, whoever is here does."""
+        try:
+            self._start_thread()
+        except RuntimeError:  # the system has no more threads, or the interpreter is ending
+            self._serve_waiting()
+        else:
+            self._calls.put(None)
+
+    def _start_thread(self) -> None:
         with self._mutex:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="settled-journal", daemon=True)
-                self._thread.start()
-        self._calls.put(None)
+            if self._thread is None or not self._thread.is_alive():
+                thread = threading.Thread(target=self._work, name="settled-journal", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def _work(self) -> None:
         while True:
             self._calls.get()
             if self._closed and not self._queue:
                 return
-            try:
-                self._serve(self._waiting())
-            except Exception:  # noqa: BLE001,S110 - every member was told; the thread serves the next ones
-                pass
-            finally:
-                self._hand_on()
+            self._serve_waiting()
+
+    def _serve_waiting(self) -> None:
+        with suppress(BaseException):  # every member was told; what ends a thread is not to end those who come next
+            self._serve(self._waiting())
+        self._hand_on()
 
     # --- alone ---
 

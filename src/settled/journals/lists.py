@@ -9,7 +9,7 @@ from settled.journals.audit import matches
 from settled.journals.books import BY_ID, NOTES, SELECT_CALL, SELECT_LOG, read_call, read_log
 from settled.journals.rows import from_json, plain, to_json
 from settled.journals.runs import RUN, SELECT_RUN, UNDOING, read_run
-from settled.journals.unread import readable
+from settled.journals.unread import UnreadableError, readable
 from settled.ports import Alert
 
 if TYPE_CHECKING:
@@ -113,18 +113,21 @@ def _terms(query: CallQuery, now: Moment) -> Iterator[tuple[str, list[Any]]]:
 def count(look: Look) -> dict[State, int]:
     """Return how many calls stand in each state."""
     (_, total), *others = look.execute(COUNT).fetchall()
-    counts = {State(state): number for state, number in others}
+    try:
+        counts = {State(state): number for state, number in others}
+    except ValueError as fault:
+        raise UnreadableError("some calls", str(fault)) from fault
     succeeded = total - sum(counts.values())
     return {**counts, State.SUCCEEDED: succeeded} if succeeded else counts
 
 
 def runs(look: Look, limit: int, named: str | None) -> list[RunRecord]:
-    """List runs, newest first; ``named``: those with this id, of whatever tenant."""
+    """List runs, newest first; ``named``: those with this id, of whatever tenant. What cannot be read is told of."""
     if named is None:
         rows = look.execute(f"{SELECT_RUN} ORDER BY seq DESC LIMIT ?", (limit,))
     else:
         rows = look.execute(f"{SELECT_RUN} WHERE run_id = ? ORDER BY seq DESC LIMIT ?", (named, limit))
-    return [read_run(row) for row in rows]
+    return readable(read_run, rows)
 
 
 def run(look: Look, tenant: str, run_id: str) -> RunRecord | None:
@@ -135,7 +138,7 @@ def run(look: Look, tenant: str, run_id: str) -> RunRecord | None:
 
 def undoing(look: Look, limit: int) -> list[RunRecord]:
     """Return the runs that are being undone, or are undone in part, the oldest first."""
-    return [read_run(row) for row in look.execute(UNDOING, (limit,))]
+    return readable(read_run, look.execute(UNDOING, (limit,)))
 
 
 def alerts(look: Look, limit: int) -> list[Alert]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 
 from settled.errors import JournalError
 
@@ -65,16 +67,31 @@ def read_mark(path: str) -> Mark | None:
 
 def write_mark(path: str, mark: Mark) -> None:
     """Replace the mark, whole or not at all. Raises ``OSError``."""
-    target = mark_path(path)
-    draft = f"{target}.{os.getpid()}"
+    content = json.dumps({"journal_id": mark.journal_id, "commits": mark.commits})
+    replace_whole(mark_path(path), content.encode(), like=path)
+
+
+def replace_whole(target: str, content: bytes, *, like: str) -> None:
+    """Replace a file, whole or not at all, with one for whoever may use the file ``like``. Raises ``OSError``."""
+    draft = f"{target}.{os.getpid()}-{token_hex(4)}"  # threads, and other containers' processes, have that number too
     with contextlib.ExitStack() as undo:
         undo.callback(_remove, draft)
-        with Path(draft).open("w", encoding="utf-8") as file:
-            json.dump({"journal_id": mark.journal_id, "commits": mark.commits}, file)
+        with Path(draft).open("xb") as file:
+            share(file.fileno(), like)
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         Path(draft).replace(target)
     sync_folder(target)
+
+
+def share(descriptor: int, like: str) -> None:
+    """Let those use an open file who may use the file ``like``, if there is one, whatever the umask says."""
+    with contextlib.suppress(OSError, AttributeError):  # one that is somebody else's; a system without such rights
+        status = os.stat(like)  # noqa: PTH116 - beside fchmod
+        with contextlib.suppress(OSError):
+            os.fchown(descriptor, -1, status.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & 0o666)
 
 
 def remove_mark(path: str) -> None:

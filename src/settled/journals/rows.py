@@ -129,8 +129,11 @@ def call_of(row: Sequence[Any]) -> Call:
     )
 
 
-class _Body(msgspec.Struct, frozen=True, array_like=True):
-    """What is neither looked up nor shown, as it is read; written by ``_body`` in this order."""
+class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What is neither looked up nor shown, as it is read; written by ``_body`` in this order.
+
+    A field more is of a later release: written anew without it, the record would lose it.
+    """
 
     words: str
     fingerprint: str

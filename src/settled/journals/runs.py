@@ -9,6 +9,7 @@ from settled.core.books import RunRecord, RunState
 from settled.core.model import Moment, Owner
 from settled.core.saga import first_intents
 from settled.journals.rows import COLUMNS, from_json, plain, spent_text, to_json
+from settled.journals.unread import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -151,7 +152,15 @@ def run_values(run: RunRecord) -> tuple[Any, ...]:
 
 
 def read_run(row: Sequence[Any]) -> RunRecord:
-    """Return the run of a row of ``SELECT_RUN``; one of an older release says less."""
+    """Return the run of a row of ``SELECT_RUN``. Raises ``JournalError`` for one that this release cannot read."""
+    try:
+        return _run(row)
+    except (LookupError, TypeError, ValueError) as fault:
+        raise UnreadableError(f"run {plain(row[0])!r}", f"{type(fault).__name__}: {fault}") from fault
+
+
+def _run(row: Sequence[Any]) -> RunRecord:
+    """Return the run of a row; one of an older release says less."""
     run_id, tenant, entry, turn, since, spent, state, body = map(plain, row)
     bare = RunRecord(run_id, tenant, entry, turn, since, from_json(spent), RunState(state))
     if not body:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from settled.core.late import Evidence
-from settled.journals.mark import sync_folder
+from settled.journals.mark import replace_whole, share, sync_folder
 from settled.journals.rows import fault_list, fault_of, from_json, to_json
+from settled.journals.unread import passing_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,10 +49,10 @@ else:
 
 
 class FileSpill:
-    """A spill file at ``path``."""
+    """A spill file at ``path``; who may use the file ``like`` may use it, else its owner alone."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.path.realpath(path)
+    def __init__(self, path: str | os.PathLike[str], *, like: str = "") -> None:
+        self.path, self._like = os.path.realpath(path), like
 
     def keep(self, evidence: Evidence) -> None:
         """Keep it durably, whatever is in it.
@@ -75,6 +76,7 @@ class FileSpill:
     def drain(self, take: Callable[[Evidence], None]) -> int:
         """Hand each piece to ``take``, oldest first; forget those that it took without raising.
 
+        What belongs to a record that cannot be read stays, and holds up no other.
         The lock is not held meanwhile: evidence is safe to take twice, and others must be able to keep theirs.
         Raises what ``take`` raised, once the pieces before are forgotten.
         """
@@ -83,8 +85,9 @@ class FileSpill:
             for line in self._lines():
                 evidence = _evidence(line)
                 if evidence is not None:
-                    take(evidence)
-                    taken.append(line)
+                    with passing_over():
+                        take(evidence)
+                        taken.append(line)
         finally:
             if taken:
                 self._forget(Counter(taken))
@@ -109,18 +112,9 @@ class FileSpill:
                 else:
                     rest.append(line + b"\n")
             if rest:
-                self._replace(b"".join(rest))
+                replace_whole(self.path, b"".join(rest), like=self.path)
             else:
                 os.ftruncate(descriptor, 0)
-
-    def _replace(self, content: bytes) -> None:
-        draft = Path(f"{self.path}.{os.getpid()}")
-        with draft.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.path)
-        sync_folder(self.path)
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -139,6 +133,8 @@ class FileSpill:
             try:
                 _try_lock(descriptor)
                 if os.path.samestat(os.fstat(descriptor), os.stat(self.path)):  # noqa: PTH116 - beside fstat
+                    if not os.fstat(descriptor).st_size:
+                        share(descriptor, self._like)
                     return descriptor
                 _unlock(descriptor)
             except OSError:
@@ -179,11 +175,14 @@ def _line(evidence: Evidence) -> bytes:
 
 
 def _evidence(line: bytes) -> Evidence | None:
-    """Return what a line holds; ``None`` if it is damaged."""
+    """Return what a line holds; ``None`` if it is damaged, or a later release's."""
     checksum, _, body = line.partition(b" ")
     if checksum != b"%08x" % crc32(body):
         return None
-    values: list[Any] = from_json(body.decode("utf-8", "surrogatepass"))
-    operation_id, no, fault, result, note, over, claim = values
-    data = None if result is None else b64decode(result)
-    return Evidence(operation_id, no, fault_of(fault), data, note, over=over, claim=claim)
+    try:
+        values: list[Any] = from_json(body.decode("utf-8", "surrogatepass"))
+        operation_id, no, fault, result, note, over, claim = values
+        data = None if result is None else b64decode(result)
+        return Evidence(operation_id, no, fault_of(fault), data, note, over=over, claim=claim)
+    except (TypeError, ValueError):
+        return None

@@ -11,6 +11,7 @@ from settled.errors import JournalError
 from settled.journals.audit import broken_chains, broken_seals, missing_head, off_its_log
 from settled.journals.books import BY_ID, SELECT_LOG, read_call, read_log
 from settled.journals.rows import plain
+from settled.journals.runs import SELECT_RUN, read_run
 from settled.ports import Report
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def _problems(look: Look, seals: list[tuple[int, str]]) -> Iterator[str]:
     yield from broken_chains(map(read_log, look.execute(f"{SELECT_LOG} ORDER BY operation_id, no")))
     yield from broken_seals(map(read_log, look.execute(f"{SELECT_LOG} ORDER BY id")), seals)
     yield from _calls_off_their_logs(look)
+    yield from _unreadable_runs(look)
 
 
 def _calls_off_their_logs(look: Look) -> Iterator[str]:
@@ -70,6 +72,14 @@ def _call_off_its_log(look: Look, operation_id: str, group: list[LogRow]) -> str
     if gone and group[-1].event is Event.EXPIRE:
         return None
     return f"{operation_id}: the call was deleted; its log ends at {group[-1].state}, row {group[-1].no}"
+
+
+def _unreadable_runs(look: Look) -> Iterator[str]:
+    for row in look.execute(SELECT_RUN):
+        try:
+            read_run(row)
+        except JournalError as unread:
+            yield str(unread)
 
 
 def _shortened(problems: list[str]) -> list[str]:

@@ -7,8 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from settled.errors import JournalError
 from settled.journals import lists
-from settled.journals.mark import Mark, remove_mark, write_mark
+from settled.journals.mark import Mark, write_mark
 from settled.journals.sqlite import schema
 from settled.journals.sqlite.books import Reader
 from settled.ports import Report
@@ -60,10 +61,19 @@ def _size(path: str) -> int:
 
 
 def compact(connection: sqlite3.Connection, *, vacuum: bool) -> None:
-    """Empty the write-ahead log into the file; with ``vacuum``, write the file anew first."""
+    """Empty the write-ahead log into the file; with ``vacuum``, write the file anew first.
+
+    Raises:
+        JournalError: Somebody reads what is in the log: SQLite then leaves it as it is, and calls that no error.
+    """
     if vacuum:
         connection.execute("VACUUM")
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        raise JournalError(
+            "the write-ahead log could not be emptied, since another connection reads or writes the journal for longer "
+            "than busy_timeout: what was erased may still be in it. Look for one that hangs, then try again"
+        )
 
 
 def migrate(file: JournalFile) -> tuple[int, int]:
@@ -74,9 +84,8 @@ def migrate(file: JournalFile) -> tuple[int, int]:
 
 
 def accept(file: JournalFile) -> str:
-    """Let the file that is there count; return its identity."""
-    remove_mark(file.path)
-    file.open(journal_id=None, must_exist=True)
+    """Let the file that is there count; return its identity. Where it is no journal, the former mark stays."""
+    file.open(journal_id=None, must_exist=True, heed_mark=False)
     file.drop_writer()
     write_mark(file.path, Mark(file.journal_id, file.commits))
     return file.journal_id

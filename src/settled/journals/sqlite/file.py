@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from settled.errors import JournalError
 from settled.journals.mark import Mark, check_identity, lost, read_mark, write_mark
 from settled.journals.sqlite import schema
+from settled.journals.sqlite.left_log import check_log
 from settled.journals.sqlite.lending import Lending
 from settled.journals.sqlite.same_file import SameFile
 from settled.journals.sqlite.trouble import explained
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _SYNCHRONOUS: Final = ("FULL", "NORMAL")
 _CHECKPOINT_PAGES: Final = 4000
 """Pages in the write-ahead log (16 MB) at which it is folded into the file."""
+
+_LONGEST_WAIT: Final = 86_400.0
 
 COMMIT: Final = "COMMIT /* the journal's */"
 ROLLBACK: Final = "ROLLBACK /* the journal's */"
@@ -48,6 +51,10 @@ class JournalFile:
     def __init__(self, path: str, *, synchronous: str, busy_timeout: float) -> None:
         if synchronous not in _SYNCHRONOUS:
             raise JournalError(f'synchronous={synchronous!r} is not offered: write "FULL" or "NORMAL"')
+        if not 0 <= busy_timeout <= _LONGEST_WAIT:
+            raise JournalError(f"busy_timeout={busy_timeout!r} cannot be: write seconds, from 0 to {_LONGEST_WAIT:.0f}")
+        if "\0" in path:
+            raise JournalError(f"{path!r} is no file's name: it holds a NUL")
         self.path = os.path.realpath(path)
         self.synchronous = synchronous
         self.busy_timeout = busy_timeout
@@ -76,8 +83,10 @@ class JournalFile:
 
     # --- opening ---
 
-    def open(self, *, journal_id: str | None, must_exist: bool, any_step: bool = False) -> int:
+    def open(self, *, journal_id: str | None, must_exist: bool, any_step: bool = False, heed_mark: bool = True) -> int:
         """Open the file, or create it where that is allowed; bring it to this release's schema; check its identity.
+
+        Without ``heed_mark`` the mark beside it is neither read nor written: whatever journal is there will do.
 
         Returns:
             The version of the schema that it had, 0 for a new one.
@@ -85,12 +94,17 @@ class JournalFile:
         Raises:
             JournalError: It cannot be opened, or it is not the journal that was in use here.
         """
-        mark = read_mark(self.path)  # before the file is looked at: another process may be creating both
+        mark = (
+            read_mark(self.path) if heed_mark else None
+        )  # before the file is looked at: another process may be creating both
         known = journal_id is not None or mark is not None
         self._look_first(mark, required=must_exist or known)
+        check_log(self.path)
         try:
             connection = self._connect("rw" if must_exist or known else "rwc")
             try:
+                if must_exist or known:  # else a look would change another program's database, for good
+                    self._check_creation(schema.version_of(connection), mark, required=True)
                 use_wal(connection, self.busy_timeout)
                 version = self._climb(connection, mark, required=must_exist or known, any_step=any_step)
                 found = _identity(connection)
@@ -99,7 +113,7 @@ class JournalFile:
                 raise
         except sqlite3.Error as fault:
             raise explained(fault, self.path, doing="it cannot be opened") from fault
-        self._take(connection, found, mark, journal_id)
+        self._take(connection, found, mark, journal_id, heed_mark=heed_mark)
         return version
 
     def _look_first(self, mark: Mark | None, *, required: bool) -> None:
@@ -156,13 +170,16 @@ class JournalFile:
         if version == 0 and required:
             raise JournalError(f"{self.path} holds no journal, and one must exist: correct the path")
 
-    def _take(self, connection: sqlite3.Connection, found: Mark, mark: Mark | None, journal_id: str | None) -> None:
+    def _take(
+        self, connection: sqlite3.Connection, found: Mark, mark: Mark | None, journal_id: str | None, *, heed_mark: bool
+    ) -> None:
         try:
             check_identity(self.path, found, mark, journal_id)
             self.journal_id, self.commits = found.journal_id, found.commits
             self._writer, self._open = connection, 1
             self._same.remember()
-            self.leave_mark(must=mark is None)
+            if heed_mark:
+                self.leave_mark(must=mark is None)
         except BaseException:
             self._writer, self._open = None, 0
             connection.close()
@@ -219,6 +236,20 @@ class JournalFile:
         self._same.check(self._writer)
         return self._writer
 
+    def check_kept(self) -> None:
+        """After a commit: look whether it is in the file that stands there, before anybody is told of it.
+
+        SQLite writes to a file, or a write-ahead log, that was deleted since the last look, and calls it a commit: as
+        in the child of a fork that nobody told of, whose parent closes the journal.
+
+        Raises:
+            JournalError: It may be lost.
+        """
+        try:
+            self._same.check_unopened()
+        except JournalError as fault:
+            raise JournalError(f"{fault}. Its last commit is not in it, perhaps: perform again") from fault
+
     @property
     def at_work(self) -> sqlite3.Connection | None:
         """The writing connection, if there is one; nothing is checked or opened."""
@@ -236,6 +267,8 @@ class JournalFile:
             if not self._open:
                 self._same.log_may_go()
             self._same.check_unopened()
+            if not self._open:
+                check_log(self.path)
             connection = self._connect("rw")
             try:
                 check_identity(self.path, _identity(connection), Mark(self.journal_id, self.commits), None)

@@ -62,7 +62,7 @@ class SqliteJournal(StoredJournal):
         spill: str | os.PathLike[str] | None = None,
     ) -> None:
         self._file = JournalFile(os.fspath(path), synchronous=synchronous, busy_timeout=busy_timeout)
-        self.spill = FileSpill(f"{self._file.path}-spill" if spill is None else spill)
+        self.spill = FileSpill(f"{self._file.path}-spill" if spill is None else spill, like=self._file.path)
         self._clock = clock
         self._transactions = Transactions(self._file, clock)
         self._commit = GroupCommit(self._transactions.run, self._file.closed_error)
@@ -128,6 +128,7 @@ class SqliteJournal(StoredJournal):
         """Fold the write-ahead log into the file and empty it, so that what was erased is in neither.
 
         ``vacuum`` also gives free pages back to the disk; it writes the whole file anew and blocks writers meanwhile.
+        Raises ``JournalError`` where another connection reads or writes it for longer than ``busy_timeout``.
         """
         self._mind_forks()
         with self._file.reader() as connection:
@@ -185,6 +186,8 @@ def open_sqlite(url: str, **options: Any) -> tuple[SqliteJournal, FileSpill]:
         JournalError: The address is not one of these, or the journal cannot be opened.
     """
     parts = urlsplit(url)
+    if any(character in url for character in "#\t\r\n\0"):  # split off or left out, unseen: another file's address
+        raise JournalError(f"{url!r} is no SQLite address: a # in a file's name is written %23, a line's end %0A")
     if not url.startswith("sqlite:///") or parts.netloc or not parts.path[1:]:
         raise JournalError(f"{url!r} is no SQLite address: write sqlite:///agent.db, or sqlite:////data/agent.db")
     journal = SqliteJournal(unquote(parts.path[1:]), **{**_from_query(url, parts.query), **options})

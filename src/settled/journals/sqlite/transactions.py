@@ -189,6 +189,7 @@ class Transactions:
         except sqlite3.Error:
             if not self._landed(signature):
                 raise
+        self._file.check_kept()
         self._file.commits += 1
         self._ended = time.monotonic()
 
