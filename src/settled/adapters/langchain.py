@@ -63,7 +63,7 @@ def wrap(guard: Guard, effects: neutral.Effects | None = None) -> dict[str, Any]
     def sync(request: Any, handler: Any) -> Any:
         neutral.refuse_inside(_INNER, handler, _ENTERS)
         tool, call = request.tool, request.tool_call
-        if tool is None:  # there is no such tool: the framework says so
+        if tool is None or (_made_of(type(tool)) and tool.func is None):  # none, or async alone: the framework says so
             return handler(request)
         arguments = call["args"]
 
