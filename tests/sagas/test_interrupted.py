@@ -152,3 +152,28 @@ def test_an_interruption_in_a_compensation_is_raised_once_the_rest_is_undone(gua
     assert (doubt.tool, doubt.state, cancelled) == ("odd_cancel", "unknown", ["flight"])
     guard.resolve(doubt.operation_id, "happened", by="ann", reason="seen")
     assert guard.journal.run("", "trip").state == "compensated"
+
+
+class Speechless(Exception):
+    """Cannot say what it is."""
+
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+class OfAnotherType(Exception):
+    def __str__(self):
+        return 5  # noqa: PLE0307 - that is what is wrong with it
+
+
+@pytest.mark.parametrize("on_error", ["compensate", "keep"])
+@pytest.mark.parametrize("error", [Speechless, OfAnotherType])
+def test_an_error_that_cannot_say_what_it_is_ends_its_run_as_any_other(guard, error, on_error):
+    cancelled = []
+    declared(guard, cancelled, {}, {}, None)
+    with pytest.raises(error), guard.run("trip", on_error=on_error):
+        guard.tools["plain"]("flight")
+        raise error
+    run = guard.journal.run("", "trip")
+    assert (run.state, run.reason) == ("compensated" if on_error == "compensate" else "kept", error.__name__)
+    assert cancelled == (["flight"] if on_error == "compensate" else [])
