@@ -15,6 +15,7 @@ from settled.adapters.pydantic_answers import ASKS_AGAIN, VALUES, Returned, cont
 from settled.adapters.pydantic_arguments import Given, source_of
 from settled.adapters.pydantic_history import tell
 from settled.api.foreign import Shape
+from settled.api.schema import apart
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -83,10 +84,10 @@ class Guarded(AbstractCapability[Any]):  # type: ignore[misc]  # the checks know
         if ctx.partial_output or call is None or name not in self._named:
             return await handler(output)
         given = to_jsonable_python(output)
-        arguments = given if isinstance(output, dict) else {"output": given}
+        arguments = given if isinstance(given, dict) else {"output": given}
 
         async def invoke(_: dict[str, Any]) -> Any:
-            return await neutral.to_its_end(handler(output))  # nothing tells whether it runs in a thread
+            return await neutral.to_its_end(handler(apart(output)))  # nothing tells whether it runs in a thread
 
         asked = self._asked(ctx, call, arguments)
         result = await self._adapter.acall(name, arguments, asked, invoke, lambda: Shape({"type": "object"}))
