@@ -1,6 +1,9 @@
 """A rollback in which a tool's own functions raise what ends programs, or anything else: the other steps are undone."""
 
 import asyncio
+import re
+import shlex
+import sys
 from collections.abc import Mapping
 
 import pytest
@@ -8,6 +11,8 @@ import pytest
 import settled
 from settled.api import carrying_on
 from settled.api.queue import waiting
+from settled.cli.app import app
+from settled.core.saga import EndRollback, StartRollback
 
 
 class Failed(Exception):
@@ -177,3 +182,49 @@ def test_an_error_that_cannot_say_what_it_is_ends_its_run_as_any_other(guard, er
     run = guard.journal.run("", "trip")
     assert (run.state, run.reason) == ("compensated" if on_error == "compensate" else "kept", error.__name__)
     assert cancelled == (["flight"] if on_error == "compensate" else [])
+
+
+@pytest.mark.parametrize("which", [StartRollback, EndRollback])
+def test_a_journal_that_is_away_when_a_run_fails_leaves_it_to_the_command_that_the_error_names(
+    monkeypatch, capsys, tmp_path, which
+):
+    guard = settled.Guard(f"sqlite:///{tmp_path}/agent.db", lease=1.0)
+    perform = guard.journal.perform
+    declared(guard, [], {}, {}, None)
+
+    def away(transition):
+        if isinstance(transition, which):
+            raise settled.JournalError("away")
+        return perform(transition)
+
+    with monkeypatch.context() as patched, pytest.raises(Failed) as raised:
+        patched.setattr(guard.journal, "perform", away)
+        with guard.run("trip 42", on_error="compensate"):
+            guard.tools["plain"]("flight")
+            raise Failed
+    [note] = raised.value.__notes__
+    command = shlex.split(re.search("`settled (.+)`", note)[1])
+    (tmp_path / "desk.py").write_text(DESK.format(url=guard.journal.url))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "desk", raising=False)
+    guard.close()
+    with pytest.raises(SystemExit) as left:
+        app([*command, "--yes", "--journal", guard.journal.url, "--app", "desk:guard"])
+    assert left.value.code in (0, None)
+    assert "trip 42 is compensated" in capsys.readouterr().out
+
+
+DESK = """
+import settled
+
+guard = settled.Guard({url!r})
+undo = {{"undo": lambda call, result: {{"booking": result}}}}
+
+
+@guard.tool(effect="write")
+def plain_cancel(booking: str) -> None: ...
+
+
+@guard.tool(effect="write", compensate=plain_cancel, **undo)
+def plain(what: str) -> str: ...
+"""

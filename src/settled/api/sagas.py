@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets as dice
+import shlex
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -289,8 +290,10 @@ async def _arolled_back(guard: Guard, order: Order, error: BaseException | None)
 
 
 def _note(error: BaseException | None, order: Order, trouble: BaseException) -> None:
+    """Say what brings it on. Where not even its beginning is on record, no other process will do so by itself."""
     if error is not None:
         with suppress(Exception):
             error.add_note(
-                f"the run {order.run_id!r} could not be rolled back: {trouble}; `settled runs resume` goes on"
+                f"the run {order.run_id!r} could not be rolled back: {trouble}; "
+                f"`settled runs compensate {shlex.quote(order.run_id)} --reason '...'` does it"
             )
