@@ -129,9 +129,10 @@ class History:
 
         What was said before it may be gone since, or told in other words; the turn is named by that.
         """
-        same = self.mark and self.mark == before.mark
-        if self.turn != before.turn and (same or self.answered & (before.answered | before.told)):
-            self.turn_was = before.turn
+        theirs = before.answered.union(before.told, *before.steps.values())  # what was asked for is answered since
+        if (self.mark and self.mark == before.mark) or self.answered & theirs:
+            self.turn_was = before.turn if self.turn != before.turn else before.turn_was
+            self.after = self.after or before.after
 
     def alike(self, call_id: str | None, tool: str, arguments: Mapping[str, Any]) -> list[str]:
         """Return the steps of the last message's calls that may be this one; none if it does not ask for it."""
