@@ -145,6 +145,19 @@ class AdapterContract:
         assert one.script.answer("c1") == "sent to ann"
         assert outbox.sent == ["ann"]
 
+    async def test_what_is_tried_again_is_what_was_asked_for(self, chat, outbox):
+        """A tool may change its arguments while it works; each attempt gets them as they were."""
+        outbox.fails = [settled.NotExecuted("busy", retryable=True)]
+
+        def tag(names: list[str]) -> str:
+            """Tag."""
+            names.append("late")
+            return outbox._send(", ".join(names))
+
+        one = chat([tag], [[Call("tag", {"names": ["a"]}, "c1")], "done"], effects={"tag": "write"})
+        await one.say("tag it")
+        assert outbox.sent == ["a, late"]
+
     async def test_an_error_for_good_is_told_and_the_run_goes_on(self, chat, tools, outbox):
         outbox.fails = [settled.NotExecuted("no such address")]
         one = chat(tools, [[mail("ann", "c1")], "done"], effects=EFFECTS)

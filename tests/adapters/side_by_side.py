@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+import settled
 from tests.adapters.contract import EFFECTS, mail
 
 
@@ -60,3 +61,20 @@ class SideBySide:
         await asyncio.gather(first, second)
         assert book.lines == ["ann"]
         assert (one.script.answer("c1"), two.script.answer("d1")) == ("sent to ann", "sent to ann")
+
+    async def test_a_turn_that_another_process_has_entered_goes_on_once_that_was_told(self, chat, book, tmp_path):
+        """It may have died since, and nothing here would tell: what it did answers, and what it did not is done."""
+        replies = [[mail("ann", "c1")], [mail("bob", "c2")], [mail("bob", "c3")], [mail("cid", "c4")], "done"]
+        one = chat([book.mailer()], replies, effects=EFFECTS)
+        reply = one.script.reply
+
+        def meanwhile(history):
+            if len(one.script.shown) == 1:
+                with settled.Guard(one.guard.journal.url) as other:
+                    other.run("t1", turn=other.journal.run("", "t1").turn).enter_here()
+            return reply(history)
+
+        one.script.reply = meanwhile
+        await one.say("mail all")
+        assert book.lines == ["ann", "bob", "cid"]
+        assert "another process works on this run" in one.script.answer("c2")

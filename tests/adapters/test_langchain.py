@@ -17,6 +17,7 @@ from langgraph.types import Command, interrupt
 
 import settled
 from settled.adapters.langchain import Guarded
+from settled.api.queue import waiting
 from tests.adapters.chat_langchain import ROOT, Chat, Scripted
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
 from tests.adapters.kills import example, round_of
@@ -123,6 +124,19 @@ async def test_an_unknown_tool_is_answered(chat, tools, outbox):
     await one.say("mail ann")
     assert "send_male" in one.script.answer("c1")
     assert outbox.sent == []
+
+
+async def test_an_async_tool_that_plain_code_cannot_enter_is_not_in_doubt(chat, outbox):
+    """The framework refuses it before it is entered: that is the program's mistake, and is raised."""
+    [send_mail, *_] = outbox.tools(is_async=True)
+    one = chat([StructuredTool.from_function(coroutine=send_mail)], [[mail("ann", "c1")], "done"], effects=EFFECTS)
+    if one.kind == "invoke":
+        with pytest.raises(NotImplementedError):
+            await one.say("mail ann")
+        assert waiting(one.guard.journal) == []
+        return
+    await one.say("mail ann")
+    assert outbox.sent == ["ann"]
 
 
 # --- the framework's own control flow --------------------------------------------------------------

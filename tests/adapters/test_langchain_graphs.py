@@ -15,7 +15,9 @@ from langgraph.graph.message import add_messages
 from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, RetryPolicy, Send, interrupt
 
+import settled
 from settled.adapters.langchain import Guarded, wrap
+from settled.api.queue import waiting
 from tests.adapters.chat_langchain import ROOT, Scripted
 from tests.adapters.contract import EFFECTS, mail
 from tests.adapters.script import Answer, Call, ModelDown, Script, strict
@@ -368,3 +370,34 @@ async def test_an_answer_that_ends_the_run_ends_it_and_the_next_turn_is_new(run,
         said = await run(saved(guard(), Script([[mail("ann", f"c{at}")]]), [sends]), GO)
         assert said["messages"][-1].content == "sent to ann"
         assert book.lines == ["ann"] * (at + 1)
+
+
+# --- a node that makes messages of errors -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["plain", "async"])
+@pytest.mark.parametrize(
+    "handles", [True, "it failed", ConnectionError, lambda _: "it failed"], ids=["all", "words", "some", "made"]
+)
+async def test_a_node_that_handles_errors_hides_none_from_the_guard(guard, mode, handles):
+    """What is proved not done is tried again, and is no doubt that a person has to settle."""
+    refused, sent = [ConnectionRefusedError("away"), ConnectionRefusedError("away")], []
+
+    def send_mail(to: str) -> str:
+        """Send a mail."""
+        if refused:
+            raise refused.pop()
+        sent.append(to)
+        return f"sent to {to}"
+
+    keeper = guard()
+    effects = {"send_mail": settled.tool_options(retry=settled.Backoff(base=0.001))}
+    node = ToolNode([StructuredTool.from_function(send_mail)], handle_tool_errors=handles, **wrap(keeper, effects))
+    graph = StateGraph(MessagesState)
+    graph.add_node("tools", node)
+    graph.add_edge(START, "tools")
+    asks = AIMessage("", tool_calls=[{"name": "send_mail", "args": {"to": "ann"}, "id": "c1"}])
+    made, given = graph.compile(checkpointer=InMemorySaver()), {"messages": [HumanMessage("mail ann"), asks]}
+    said = made.invoke(given, ROOT) if mode == "plain" else await made.ainvoke(given, ROOT)
+    assert (said["messages"][-1].content, sent) == ("sent to ann", ["ann"])
+    assert waiting(keeper.journal) == []

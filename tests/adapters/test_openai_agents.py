@@ -1,6 +1,8 @@
 """The OpenAI Agents SDK under the contract, and what is its alone."""
 
 import asyncio
+import dataclasses
+import datetime as dt
 import json
 import sys
 
@@ -12,6 +14,7 @@ from agents import (
     RunState,
     function_tool,
     handoff,
+    tool_namespace,
 )
 from agents.mcp import MCPServerStdio
 
@@ -191,6 +194,68 @@ async def test_an_agent_as_a_tool_is_to_be_guarded_itself(chat, tools, outbox):
     one = chat([inner], [[Call("ask_b", {"input": "mail ann"}, "c1")], "done"])
     await one.say("mail ann")
     assert json.loads(script.answer("c1"))["status"] == "unknown"
+
+
+def in_namespaces(outbox, *names):
+    """Tools of one name, each in a namespace of its own."""
+
+    def one(name):
+        def send(to: str) -> str:
+            """Send."""
+            return outbox._send(f"{to} by {name}")
+
+        return tool_namespace(name=name, description="Send.", tools=[function_tool(send)])
+
+    return [tool for name in names for tool in one(name)]
+
+
+class Named(Scripted):
+    """Asks for tools by namespace and name."""
+
+    async def get_response(self, *args, **more):
+        said = await super().get_response(*args, **more)
+        for item in said.output:
+            if item.type == "function_call":
+                item.namespace, item.name = item.name.split(".")
+        return said
+
+
+async def test_tools_of_two_namespaces_answer_nothing_for_each_other(chat, outbox):
+    effects = {"mail.send": "write", "post.send": "write"}
+    tools = in_namespaces(outbox, "mail", "post")
+    one = chat(tools, [[Call("mail.send", {"to": "ann"}, "c1")], ModelDown], effects=effects)
+    one.agent.model = Named(one.script)
+    await fails(one, one.say("send it"))
+    two = chat(tools, [[Call("post.send", {"to": "ann"}, "c2")], "done"], effects=effects, forget=True)
+    two.agent.model = Named(two.script)
+    await two.say("send it")
+    assert outbox.sent == ["ann by mail", "ann by post"]
+    assert two.script.answer("c2") == "sent to ann by post"
+
+
+async def test_what_leaves_a_namespace_out_is_refused_with_the_name_to_write(chat, outbox):
+    with pytest.raises(settled.DeclarationError, match=r"declare it as 'mail\.send'"):
+        chat(in_namespaces(outbox, "mail"), [], effects={"send": "write"})
+
+
+@dataclasses.dataclass
+class Receipt:
+    to: str
+
+
+@pytest.mark.parametrize("answer", [[Receipt("ann")], {"at": dt.date(2026, 1, 1), "by": Receipt("ann")}])
+async def test_what_a_tool_answers_is_shown_again_word_for_word(chat, outbox, answer):
+    def send_mail(to: str) -> object:
+        """Send a mail."""
+        outbox.sent.append(to)
+        return answer
+
+    one = chat([send_mail], [[mail("ann", "c1")], ModelDown])
+    await fails(one, one.say("mail ann"))
+    two = chat([send_mail], [[mail("ann", "c2")], "done"], forget=True)
+    await two.say("mail ann")
+    assert outbox.sent == ["ann"]
+    assert two.script.answer("c2") == one.script.answer("c1")
 
 
 SERVER = """

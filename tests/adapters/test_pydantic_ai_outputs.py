@@ -70,6 +70,43 @@ async def test_an_output_function_in_doubt_is_told_and_not_called_again(book, gu
     assert book.lines == ["ann"]
 
 
+class Letter(BaseModel):
+    to: str
+    names: list[str] = []
+
+
+async def test_an_output_function_is_tried_again_with_what_was_asked_for(book, guard):
+    """It may change what it is given while it works."""
+    busy = [settled.NotExecuted("busy", retryable=True)]
+
+    def send(letter: Letter) -> str:
+        """Send a letter."""
+        letter.names.append("late")
+        if busy:
+            raise busy.pop()
+        return book.note(f"{letter.to} {letter.names}")
+
+    script = Script([[Call("send_it", {"to": "ann", "names": ["a"]}, "c1")]])
+    one = agent(guard(), script, effects={"send": "write"}, output_type=ToolOutput(send, name="send_it"))
+    await one.run("mail ann", conversation_id="t1")
+    assert book.lines == ["ann ['a', 'late']"]
+
+
+async def test_what_identifies_an_output_function_s_call_are_the_fields_of_its_model(book, guard):
+    """Another letter is another call, one to the same person in other words is known."""
+
+    def send(letter: Letter) -> str:
+        """Send a letter."""
+        return book.note(letter.to)
+
+    effects = {"send": settled.tool_options(identity=("to",))}
+    for to, names in (("ann", ["a"]), ("bob", ["b"]), ("bob", ["b"]), ("bob", ["c"])):
+        script = Script([[Call("send_it", {"to": to, "names": names}, f"c-{n}")] for n in range(2)])
+        one = agent(guard(), script, effects=effects, output_type=ToolOutput(send, name="send_it"))
+        await one.run("mail them", conversation_id="t1")
+    assert book.lines == ["ann", "bob"]
+
+
 async def test_an_output_function_that_no_effect_names_is_left_alone(book, guard):
     one = agent(guard(), Script([FINAL]), effects={}, output_type=final(book))
     assert (await one.run("mail ann", conversation_id="t1")).output == "sent to ann"

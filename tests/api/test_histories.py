@@ -122,6 +122,17 @@ def test_a_turn_goes_on_where_its_history_is_shortened():
     assert turns(whole, [("says", "go", "u2"), done[2]], [("says", "hi"), ("says", "go", "u5"), done[2]])[1] == ""
 
 
+def test_a_window_that_slides_over_a_turn_stays_in_it():
+    """Of what the last one showed the next one has nothing but the answer to what was asked for then."""
+    m1, m2, m3, m4 = (ask(("c1", GO), name=f"m{n}") for n in range(1, 5))
+    answered = ("answers", "c1")
+    turn, _ = turns([("says", "go"), m1])
+    windows = [("says", "go"), m1, answered, m2], [m2, answered, m3], [m3, answered, m4]
+    nameless = turns(windows[1])[0]
+    assert turns(*windows[:2]) == turns(*windows) == (nameless, turn)
+    assert turns(windows[0], [m4])[1] == ""  # of this one nothing was asked for before
+
+
 class ToolRetry:
     def call(self):
         raise AssertionError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections import Counter
 from typing import Any
@@ -332,3 +333,30 @@ def test_the_second_of_two_intended_calls_is_not_lost_when_the_first_is_reworded
         third = ask("a", "m4/0")
         assert (third.status, third.replayed) == ("succeeded", False)
     assert effects == ["a", "a"]
+
+
+@pytest.mark.parametrize("option", ["verify", "classify"])
+def test_a_look_at_an_answer_changes_neither_what_is_given_nor_what_is_kept(guard: settled.Guard, option: str) -> None:
+    def look(outcome: dict[str, list[int]]) -> bool | None:
+        outcome["rows"].clear()
+        return True if option == "verify" else None
+
+    @guard.tool(effect="write", **{option: look})
+    def search() -> dict[str, list[int]]:
+        return {"rows": [1, 2]}
+
+    given = []
+    for _ in range(2):
+        with guard.run("r"):
+            given.append(search())
+    assert given == [{"rows": [1, 2]}] * 2
+
+
+def test_a_look_is_given_what_cannot_be_copied_as_it_is(guard: settled.Guard) -> None:
+    seen: list[object] = []
+
+    @guard.tool(effect="read", verify=lambda value: seen.append(value) or True)
+    def connect() -> object:
+        return threading.Lock()
+
+    assert connect() is seen[0]

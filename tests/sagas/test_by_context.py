@@ -1,9 +1,13 @@
 """A tool finds its run by context: in tasks, in ``asyncio.to_thread``, and in threads that are given the context."""
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 
+import pytest
+
+import settled
 from settled.ports import CallQuery
 
 
@@ -48,3 +52,31 @@ def test_a_thread_is_in_the_run_if_it_is_given_its_context(desk):
             thread.start()
             thread.join(30)
     assert sorted(scopes(guard)) == ["", "run:0::trip"]
+
+
+def test_runs_that_are_left_in_another_order_than_they_were_entered_keep_their_calls(desk):
+    """As by two generators, or an ``ExitStack``: the one that is left does not take the other away, nor comes back."""
+    guard = desk.open()
+    note, one, other = guard.tools["note"], guard.run("one"), guard.run("other")
+    with contextlib.ExitStack() as first, contextlib.ExitStack() as second:
+        first.enter_context(one)
+        second.enter_context(other)
+        first.close()
+        note("in the other")
+    note("in none")
+    assert sorted(scopes(guard)) == ["", "run:0::other"]
+    with pytest.raises(settled.DeclarationError, match="is not entered"):
+        one.gather(note.bind("x"))
+
+
+def test_a_run_inside_of_two_that_are_left_gives_back_the_one_around_them(desk):
+    guard = desk.open()
+    note, names = guard.tools["note"], ("inner", "innermost")
+    with guard.run("outer"):
+        runs = [guard.run(name) for name in names]
+        for run in runs:
+            run.__enter__()
+        for run in runs:
+            run.__exit__(None, None, None)
+        note("after")
+    assert scopes(guard) == ["run:0::outer"]

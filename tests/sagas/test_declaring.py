@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 import settled
+from settled.api.foreign import ForeignTools, Values
 from settled.api.queue import waiting
 from settled.journals.prune import prune
 
@@ -176,3 +177,36 @@ def test_a_business_key_that_failed_in_one_run_is_undone_with_the_run_that_made_
         assert charge("o") == "o"
         assert run.compensate("wrong") == "compensated"
     assert undone == ["o"]
+
+
+def test_a_tool_that_is_refused_is_not_taken_in(guard):
+    guard.tool(effect="write", compensate="cancel", name="book")(lambda what: what)
+    wrong = settled.tool(effect="read", name="cancel")(lambda what: what)
+    with pytest.raises(settled.DeclarationError, match="is a read, which undoes nothing"):
+        guard.add(wrong)
+    assert (set(guard.tools), wrong.guard) == ({"book"}, None)
+    guard.tool(effect="write", name="cancel")(lambda what: what)
+
+
+NAMED = [
+    ("compensate", {}),
+    ("draft", {"confirm": lambda draft: draft, "discard": "own"}),
+    ("discard", {"confirm": lambda draft: draft, "draft": "own"}),
+]
+
+
+@pytest.mark.parametrize("first", ["the framework's", "the guard's"])
+@pytest.mark.parametrize(("option", "more"), NAMED, ids=[name for name, _ in NAMED])
+def test_a_frameworks_tool_is_none_that_the_guard_calls_by_itself(guard, option, more, first):
+    """In whatever order they come, and also where an agent first shows it while it works."""
+    values = Values(pack=lambda value: value, unpack=lambda value: value, failed=lambda _: None)
+    tools = ForeignTools(guard, {}, values)
+    ways = [
+        lambda: tools.of("theirs"),
+        lambda: guard.tool(effect="write", name="ours", **{option: "theirs"}, **more)(lambda what: what),
+    ]
+    one, other = ways if first == "the framework's" else reversed(ways)
+    one()
+    for _ in range(2):
+        with pytest.raises(settled.DeclarationError, match=f"{option} names theirs, which is the framework's"):
+            other()

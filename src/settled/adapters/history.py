@@ -7,7 +7,7 @@ from collections import OrderedDict, deque
 from functools import cache
 from hashlib import sha256
 from operator import is_
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from settled.api.conversation import Asked, step_of
 
@@ -26,6 +26,17 @@ MOST_KEPT = 100
 """Of them those whose messages it keeps, to see whether they are still the same; another's are read anew."""
 
 
+class Session(NamedTuple):
+    """The framework's own run, where it tells one: it works on one turn."""
+
+    at_work: str
+    made_in: str
+    """The one in which the message was made that is worked on: another, where that is gone on with."""
+
+
+NO_SESSION = Session("", "")
+
+
 class History:
     """What one conversation holds, up to the message that was read last. An adapter's reader tells it, in order."""
 
@@ -35,6 +46,8 @@ class History:
         self.texts: list[str] = []
         self.turn, self.turn_was = turn_of(()), ""
         """Of what is worked on, and its name before the history was shortened."""
+        self.prefix = self.turn
+        """Of the names of its messages that have none of their own: what the turn was named by at first."""
         self.mark = ""
         """Of the user's message: the same as long as it is that one."""
         self.after: tuple[str, ...] | None = ()
@@ -56,6 +69,7 @@ class History:
         """Steps that were answered before it."""
         self.closed = False
         """The last that came is the answer to the user."""
+        self.session = NO_SESSION
 
     def says(self, text: str, mark: str = "") -> None:
         """The user writes; ``mark`` tells this message from others of the same words."""
@@ -63,7 +77,8 @@ class History:
             if self.answered:
                 self.before = "" if self.name in self.names else self.name, self.calls[0][0] or ""
             self.texts.append(text)
-            self.turn, self.answered = turn_of(self.texts), frozenset()
+            self.turn = self.prefix = turn_of(self.texts)
+            self.answered = frozenset()
             self.turn_was, self.mark, self.after = "", mark, None
             self.names.clear()
         self.closed = False
@@ -79,7 +94,7 @@ class History:
 
     def _named_by(self, call_id: str | None) -> str:
         """Return a name for a message by its first call; where an id is used again, by its number too."""
-        name = f"{self.turn}:{call_id or ''}"
+        name = f"{self.prefix}:{call_id or ''}"
         if name in self.names or not call_id:
             name = f"{name}.m{len(self.names)}"
         self.names.add(name)
@@ -101,14 +116,23 @@ class History:
         shown = [texts, *(texts[-many - 1 : -1] for many in range(1, min(len(texts), MOST_TEXTS))), [texts[-1], *texts]]
         return (call_id, *dict.fromkeys(step_of(f"{turn_of(each)}:{call_id}", 0) for each in shown))
 
+    def begins_in(self, session: Session, before: History | None) -> None:
+        """It is read anew. As long as it shows no message of the user, its turn is what the session works on."""
+        if session.made_in:
+            self.turn = self.prefix = turn_of(("", session.made_in))
+        if before is not None and session.at_work and session.at_work == before.session.at_work:
+            self.turn_was = before.turn if before.turn != self.turn else before.turn_was
+            self.prefix, self.after = before.prefix, before.after
+
     def follows(self, before: History) -> None:
         """It was read anew: its turn is another's if that had the same message of the user, or the same answers.
 
         What was said before it may be gone since, or told in other words; the turn is named by that.
         """
-        same = self.mark and self.mark == before.mark
-        if self.turn != before.turn and (same or self.answered & (before.answered | before.told)):
-            self.turn_was = before.turn
+        theirs = before.answered.union(before.told, *before.steps.values())  # what was asked for is answered since
+        if (self.mark and self.mark == before.mark) or self.answered & theirs:
+            self.turn_was = before.turn if self.turn != before.turn else before.turn_was
+            self.after = self.after or before.after
 
     def alike(self, call_id: str | None, tool: str, arguments: Mapping[str, Any]) -> list[str]:
         """Return the steps of the last message's calls that may be this one; none if it does not ask for it."""
@@ -135,12 +159,18 @@ class Histories:
         self._kept: deque[History] = deque()
         self._lock = threading.Lock()
 
-    def asked(
-        self, run: str, messages: Sequence[Any], call_id: str | None, tool: str, arguments: Mapping[str, Any]
+    def asked(  # noqa: PLR0917 - where, and which call
+        self,
+        run: str,
+        messages: Sequence[Any],
+        call_id: str | None,
+        tool: str,
+        arguments: Mapping[str, Any],
+        session: Session = NO_SESSION,
     ) -> Asked:
         """Return the call as the last message has it; only its run and turn if that does not ask for it."""
         with self._lock:
-            known = self._read_to(run, messages)
+            known = self._read_to(run, messages, session)
             steps, calls = known.steps.get(call_id), known.calls
             if steps is None or len(calls) > 1 or calls[0][1] != tool:
                 steps = known.alike(call_id, tool, arguments)
@@ -158,16 +188,18 @@ class Histories:
             known.told = told
             return Asked(run, known.turn, turn_was=known.turn_was, after=known.after or ()), known.seen
 
-    def _read_to(self, run: str, messages: Sequence[Any]) -> History:
-        known = self._known.get(run)
-        if known is None:
-            return self._read_on(self._afresh(run), messages)
-        count = len(known.read)
-        if not 0 < count <= len(messages) or not all(map(is_, known.read, messages)):
-            before, known = known, self._read_on(self._afresh(run), messages)
-            known.follows(before)
+    def _read_to(self, run: str, messages: Sequence[Any], session: Session = NO_SESSION) -> History:
+        before = known = self._known.get(run)
+        count = 0 if known is None else len(known.read)
+        if known is None or not 0 < count <= len(messages) or not all(map(is_, known.read, messages)):
+            known = self._afresh(run)
+            known.begins_in(session, before)
+            self._read_on(known, messages)
         elif count < len(messages):
             self._read_on(known, messages[count:])
+        known.session = session
+        if before is not None and before is not known:
+            known.follows(before)
         return known
 
     def _read_on(self, known: History, new: Sequence[Any]) -> History:

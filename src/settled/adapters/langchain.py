@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from settled.adapters import neutral
 from settled.adapters.history import Histories, History, kinds
 from settled.adapters.langchain_answers import messages_of, pack, render, unpack
+from settled.adapters.langchain_nodes import entering
 from settled.api.foreign import Shape, Values
 from settled.errors import DeclarationError
 
@@ -33,8 +34,6 @@ _kind = kinds(AIMessage, ToolMessage, HumanMessage)
 _made_of = kinds(StructuredTool, Tool)
 _call = itemgetter("id", "name", "args")
 _NOTHING: dict[str, Any] = {}
-_ENTERS = "langgraph.prebuilt.tool_node"  # its handlers lead to the tool and nothing else
-_INNER = ("ToolRetryMiddleware", "HumanInTheLoopMiddleware")  # what they repeat or edit would escape a guard outside
 
 
 class Guarded(AgentMiddleware):  # type: ignore[misc]  # the checks know nothing of frameworks
@@ -61,9 +60,9 @@ def wrap(guard: Guard, effects: neutral.Effects | None = None) -> dict[str, Any]
     adapter = neutral.Adapter(guard, effects, values, lambda e: isinstance(e, GraphBubbleUp), "a thread_id")
 
     def sync(request: Any, handler: Any) -> Any:
-        neutral.refuse_inside(_INNER, handler, _ENTERS)
+        handler = entering(handler)
         tool, call = request.tool, request.tool_call
-        if tool is None:  # there is no such tool: the framework says so
+        if tool is None or (_made_of(type(tool)) and tool.func is None):  # none, or async alone: the framework says so
             return handler(request)
         arguments = call["args"]
 
@@ -74,7 +73,7 @@ def wrap(guard: Guard, effects: neutral.Effects | None = None) -> dict[str, Any]
         return render(adapter.call(call["name"], arguments, asked, invoke, partial(_shape, tool)), call, request.state)
 
     async def later(request: Any, handler: Any) -> Any:
-        neutral.refuse_inside(_INNER, handler, _ENTERS)
+        handler = entering(handler)
         tool, call = request.tool, request.tool_call
         if tool is None:
             return await handler(request)

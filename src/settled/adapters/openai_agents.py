@@ -13,6 +13,7 @@ from agents.tool import set_function_tool_failure_error_function
 from settled.adapters import neutral
 from settled.adapters.openai_answers import VALUES
 from settled.adapters.openai_local import Local
+from settled.adapters.openai_names import name_of
 from settled.adapters.openai_servers import Server, ServerError, server_errors
 from settled.adapters.openai_turns import Turns
 from settled.api.foreign import Shape
@@ -97,13 +98,13 @@ def _tool(tool: Any, adapter: _Adapter, *, threaded: bool = True) -> Any:
         if not hasattr(tool._agent_instance, "_settled"):  # noqa: SLF001 - as above
             raise DeclarationError(f"{tool.name} is an agent: write guarded(agent, guard).as_tool(…)")
         return _agent_tool(tool, adapter)
-    inner = set_function_tool_failure_error_function(copy.copy(tool), None)
+    name, inner = name_of(tool, adapter.guard), set_function_tool_failure_error_function(copy.copy(tool), None)
     threaded = threaded and not inspect.iscoroutinefunction(getattr(tool, "__wrapped__", None))
     # A strict schema calls everything required, also what the function has a default for.
     shape = lambda: Shape({**tool.params_json_schema, "required": ()}, threaded)  # noqa: E731 - looked at once
 
     async def on_invoke_tool(context: ToolContext[Any], raw: str) -> Any:
-        arguments = adapter.read(tool.name, raw or "{}", shape)
+        arguments = adapter.read(name, raw or "{}", shape)
         if isinstance(arguments, Result):
             return arguments.for_model()
 
@@ -113,12 +114,11 @@ def _tool(tool: Any, adapter: _Adapter, *, threaded: bool = True) -> Any:
             made = inner.on_invoke_tool(context, raw if given == arguments else json.dumps(given))
             value = await (neutral.to_its_end(made) if threaded else made)
             if errors:
-                raise ServerError(errors[-1], tool.name)
+                raise ServerError(errors[-1], name)
             return value
 
-        result = await adapter.acall(
-            tool.name, arguments, adapter.turns.asked(context, context.tool_call_id), invoke, shape
-        )
+        asked = adapter.turns.asked(context, context.tool_call_id)
+        result = await adapter.acall(name, arguments, asked, invoke, shape)
         return result.value if neutral.stands(result) else result.for_model()
 
     return _invoking(tool, on_invoke_tool, adapter)

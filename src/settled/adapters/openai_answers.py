@@ -19,6 +19,7 @@ from settled.adapters import neutral
 from settled.adapters.openai_servers import ServerError
 from settled.adapters.values import Packer
 from settled.api.foreign import Values
+from settled.core import codec
 from settled.core.faults.mcp import classify_mcp
 
 if TYPE_CHECKING:
@@ -26,7 +27,19 @@ if TYPE_CHECKING:
 
 _TEXTS = (ToolOutputFileContent, ToolOutputImage, ToolOutputText)
 _SHELLS = (ApplyPatchResult, ShellCallOutcome, ShellCommandOutput, ShellResult)
-_packer = Packer([*_TEXTS, *_SHELLS], str)  # of what else there is the model is shown str(result)
+_packer = Packer([*_TEXTS, *_SHELLS])
+
+
+def _pack(value: Any) -> Any:
+    """Return the plain form; of what has none the text that the model is shown."""
+    if type(value) is str:
+        return value
+    packed = _packer.pack(value)
+    try:
+        codec.dumps(packed)
+    except ValueError:
+        return str(value)
+    return packed
 
 
 def _failed(outcome: Any) -> Fault | None:
@@ -35,4 +48,4 @@ def _failed(outcome: Any) -> Fault | None:
     return neutral.wrong_arguments(str(outcome)) if isinstance(outcome, ModelBehaviorError) else None
 
 
-VALUES = Values(_packer.pack, _packer.unpack, _failed)
+VALUES = Values(_pack, _packer.unpack, _failed)

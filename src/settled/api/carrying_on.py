@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from settled import host
 from settled.api import drafting
-from settled.api.sagas import aroll_back, order_for, roll_back
+from settled.api.sagas import aroll_back, order_for, roll_back, undoing_of
 from settled.api.steps import adrive, drive
 from settled.core.books import RunRecord, RunState
 from settled.core.notes import PAUSED
@@ -16,11 +16,9 @@ from settled.core.runs import UNDONE, Held
 from settled.core.saga import LookThrough
 from settled.drivers.loops import aside
 from settled.journals.unread import passing_over
-from settled.ports import CallQuery
 
 if TYPE_CHECKING:
     from settled.api.guard import Guard
-    from settled.core.call import Call
 
 MOST_LOOKED_AT = 10_000
 """Runs that are undone in part, of which each has its turn."""
@@ -105,8 +103,3 @@ def _worth(guard: Guard, run: RunRecord) -> bool:
     undoings = {step.operation_id: undoing_of(guard, step) for step in steps}
     tools = guard.tools.keys() - guard.journal.notes(PAUSED).keys()
     return worth_another(run, seen, undoings, tools, guard.journal.now())
-
-
-def undoing_of(guard: Guard, call: Call) -> Call | None:
-    """Return the record of the call that undoes this one, if there is one."""
-    return next(iter(guard.journal.find(CallQuery(scope=f"undo:{call.operation_id}", limit=1))), None)

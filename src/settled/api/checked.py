@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from settled.api.approving import check_approving
 from settled.api.batches import batch_of
 from settled.api.giving_way import Person, chain_of
+from settled.api.schema import apart
 from settled.api.undoing import check_undoing, name_of
 from settled.core.backoff import Backoff
 from settled.core.keys import KEY_FORMATS, template_roots
@@ -236,13 +237,29 @@ class Checked:
             interruptible=is_async or self.timeout is not None,
             backoff=o.retry,
             not_executed=not_executed,
-            classify=o.classify,
-            verify=o.verify,
+            classify=looking(o.classify),
+            verify=looking(o.verify),
             several=o.requests == "several",
             hooked=o.requests == "hooked",
             refresh=o.refresh is not None,
             probe=o.probe is not None,
         )
+
+
+class Look:
+    """What a tool declares to look at the outcome of an attempt with: it changes nothing of what is given and kept."""
+
+    def __init__(self, look: Callable[[Any], Any]) -> None:
+        self._look = look
+
+    def __call__(self, outcome: Any) -> Any:
+        """Look at a copy; at the outcome itself where it cannot change, or cannot be copied."""
+        return self._look(outcome if isinstance(outcome, BaseException) else apart(outcome))
+
+
+def looking(look: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    """Return what looks at an outcome and cannot change it."""
+    return look if look is None or isinstance(look, Look) else Look(look)
 
 
 def _is_number(value: object) -> bool:

@@ -179,14 +179,15 @@ class Conversations:
     def passed_by(self, asked: Asked, entry: Live) -> bool:
         """Whether another turn of the same conversation was entered here since; then the next ask enters this one anew.
 
-        Which of two is entered last is up to the journal: it need not be the one that is remembered as the last.
+        Which of two is entered last is up to the journal: it need not be the one that is remembered as the last. Where
+        another process has entered the run, the asker is told so once: the next ask enters it anew, since nothing
+        here would ever tell that the other one has ended.
         """
         with self._lock:
             made = self._entries.get(asked.run)
-            passed = made is not None and (made.underway > 0 or made.newest > entry.run.entry)
-            if passed and self._live.get(asked.run) is entry:
+            if self._live.get(asked.run) is entry:
                 del self._live[asked.run]
-            return passed
+            return made is not None and (made.underway > 0 or made.newest > entry.run.entry)
 
     def _entered(self, run: Run) -> None:
         with self._lock:

@@ -77,10 +77,16 @@ class Declaring:
         why = refusal(self.journal, "compensate" if tool.drafted else tool.checked.policy.terms.effect)
         if why:
             raise DeclarationError(f"{tool.name}: {why}")
-        tool.guard = guard
-        self.tools[tool.name] = tool
-        pair_up(guard, tool)
-        take_in(guard, tool)
+        known = tool.name in self.tools
+        self.tools[tool.name], tool.guard = tool, guard
+        try:
+            pair_up(guard, tool)
+            take_in(guard, tool)
+        except DeclarationError:
+            if not known:  # what is refused is no tool of this guard's
+                del self.tools[tool.name]
+                tool.guard = None
+            raise
         return tool
 
     @overload

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from settled.core.call import Call
 
 BEGINS = (State.NOT_DONE, State.PARKED, State.AWAITING_APPROVAL)
-TRY_AGAIN = ("", "undo_not_done", "undo_rejected", "undo_in_progress", "tool_missing")
+TRY_AGAIN = ("", "undo_not_done", "undo_rejected", "undo_in_progress", "undo_not_made", "tool_missing")
 """Why a draft is not discarded yet, where another try may bring it on."""
 
 

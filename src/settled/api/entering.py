@@ -75,7 +75,7 @@ def _demand_known(guard: Guard, name: str, compensate: str) -> None:
 
 def reason_of(error: BaseException, hidden: Sequence[str] = ()) -> str:
     """Return in a line, without secrets, why a run ended."""
-    name, said = type(error).__name__, str(error)
+    name, said = type(error).__name__, secrets.text_of(error)
     return secrets.clean(f"{name}: {said}" if said else name, hidden)[:LONGEST_REASON]
 
 

@@ -47,6 +47,7 @@ _NOT_UNDONE = {
     "tool_missing": "the tool that undoes it is not known to the process that rolls back",
     "may_arrive": "a request of an earlier attempt may still arrive and would do it anew: it is undone after that",
     "undo_not_filled": "the arguments of its compensation cannot be made of what is on record",
+    "undo_not_made": "its compensation could not be made so far, and may be tried again",
     "undo_failed": "its compensation was refused for good",
     "undo_refused": "a person refused its compensation",
     "undo_not_done": "its compensation was not done so far, and may be tried again",

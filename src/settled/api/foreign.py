@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from settled.api.checked import Checked
+from settled.api.checked import Checked, Look, looking
 from settled.api.options import read_options
 from settled.api.schema import Arguments, BadArguments, Schema, is_fixed, plain
+from settled.api.secrets import text_of
 from settled.api.tool import AsyncTool
 from settled.core import codec
 from settled.errors import DeclarationError, NotExecuted
@@ -165,7 +166,7 @@ class ForeignSchema(Schema):
         try:
             return codec.dumps(self.values.pack(value)), ""
         except Exception as error:  # noqa: BLE001 - bookkeeping must never undo an effect
-            return None, f"the result was not kept: {str(error) or type(error).__name__}"
+            return None, f"the result was not kept: {text_of(error) or type(error).__name__}"
 
     def decode(self, data: bytes, note: str = "") -> Any:
         """Return the result that ``encode`` kept. Raises ``ValueError`` if it cannot be made again."""
@@ -185,7 +186,7 @@ class ForeignTool(AsyncTool[..., Any]):
     """A framework's tool under a guard. Made by ``ForeignTools``; sync and async code may both call it."""
 
     schema: ForeignSchema
-    needs_loop = False
+    needs_loop, foreign = False, True
 
     def __init__(self, options: Options, values: Values, *, declared: bool) -> None:
         name = options.name or ""
@@ -207,11 +208,16 @@ class ForeignTool(AsyncTool[..., Any]):
         return invoke(arguments)
 
 
+class _Reader(Look):
+    """The framework's own look changes nothing, and needs no copy."""
+
+    def __call__(self, outcome: Any) -> Any:
+        return self._look(outcome)
+
+
 def _reader(options: Options, values: Values) -> Callable[[Any], Fault | None]:
-    own = options.classify
-    if own is None:
-        return values.failed
-    return lambda outcome: own(outcome) or values.failed(outcome)
+    own = looking(options.classify)
+    return _Reader(values.failed if own is None else lambda outcome: own(outcome) or values.failed(outcome))
 
 
 class ForeignTools:

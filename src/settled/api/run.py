@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import time
-from contextvars import Token, copy_context
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Self
 
 from settled.api import leaving, sagas, secrets, siblings
@@ -98,7 +97,10 @@ class Run:
         self.streak = InvalidStreak()
         self.state = State(guard.vault)
         self._answered, self._within = tuple(answered), within
-        self._token: Token[Run | None] | None = None
+        self.around: Run | None = None
+        """What the code around it works on."""
+        self.is_over = True
+        """It was not entered, or was left."""
         self._claim, self._pid = "", 0
         self.inside: CurrentCall | None = None
         """The call in which the run was entered, if any: inside the run its calls are the run's."""
@@ -177,6 +179,7 @@ class Run:
         self.inside = current.get()
         self.deadline = None if self._within is None else time.monotonic() + self._within
         around = current_run.get()
+        self.around = around
         self.hidden = self.hidden if around is None else around.hidden  # an inner run's error may leave the outer
         outer = around if around is not None and around.guard is self.guard else None
         entering = Entering(self.guard, self.saga, self._transition(outer))
@@ -202,7 +205,8 @@ class Run:
         self.memory = memory
         self.recollection = Recollection() if memory.earlier and not self.lane else None  # lanes ask the journal
         self.state = State(self.guard.vault, saved)
-        self._token = current_run.set(self)
+        self.is_over = False
+        current_run.set(self)
         self.guard.runs_here.add(self.guard.tenant, self.record_id, self._claim, self.meter)
         return self
 
@@ -230,12 +234,12 @@ class Run:
         For whoever sees calls of a run that others drive: it waits for nobody, and an entry that is made later, here
         or elsewhere, bars this one.
         """
-        self.memory = self._entering_here().enter()
+        self.memory, self.is_over = self._entering_here().enter(), False
         return self
 
     async def aenter_here(self) -> Self:
         """Like ``enter_here``, from async code."""
-        self.memory = await self._entering_here().aenter()
+        self.memory, self.is_over = await self._entering_here().aenter(), False
         return self
 
     def _entering_here(self) -> Entering:
@@ -297,11 +301,13 @@ class Run:
             self._released()
 
     def _left(self) -> None:
-        self.recollection = None
-        if self._token is not None:
-            with contextlib.suppress(ValueError):  # left in another context than it was entered in
-                current_run.reset(self._token)
-            self._token = None
+        self.recollection, self.is_over = None, True
+        if current_run.get() is not self:  # left in another context than it was entered in, or before a later one
+            return
+        around = self.around
+        while around is not None and around.is_over:
+            around = around.around
+        current_run.set(around)
 
     def _released(self) -> None:
         self.guard.runs_here.drop(self._claim)
@@ -368,7 +374,7 @@ class Run:
         Each call settles on its own: a failure of one never loses another's result. All are matched to
         earlier calls before any is made.
         """
-        if self._token is None:
+        if self.is_over:
             raise DeclarationError(f"run {self.run_id!r} is not entered: write with guard.run(…) as run")
         for call in calls:
             if not hasattr(call, "as_sibling"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets as dice
+import shlex
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -14,14 +15,17 @@ from settled.api.binding import make_binding
 from settled.api.bound import BoundCall, CallOptions
 from settled.api.queue import Listening
 from settled.api.undoing import NotFilled, arguments_for
+from settled.core.answer import STATUS_OF
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, Woke
 from settled.core.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback
 from settled.core.saga import Rolling
 from settled.core.settle import settle
+from settled.core.states import State
 from settled.core.values import replace
 from settled.drivers import aio, sync
-from settled.drivers.loops import aside
+from settled.drivers.loops import aside, leaked
 from settled.errors import DeclarationError, JournalError
+from settled.ports import CallQuery
 
 if TYPE_CHECKING:
     from settled.api.guard import Guard
@@ -69,33 +73,84 @@ async def aroll_back(guard: Guard, order: Order) -> RunRecord | Held | None:
 
 
 def _drive(guard: Guard, flow: Rolled[Any]) -> Any:
-    """Run a rollback to its end in the calling thread."""
-    command = next(flow)
+    """Run a rollback to its end in the calling thread; what interrupted it is raised then."""
+    command, cuts = next(flow), list[BaseException]()
     try:
         while True:
             try:
-                event = _perform(guard, command)
+                event = _seen_through(guard, command, cuts)
             except JournalError as error:
                 command = flow.throw(error)
             else:
                 command = flow.send(event)
     except StopIteration as stop:
+        if cuts:
+            raise cuts[0] from None
         return stop.value
 
 
 async def _adrive(guard: Guard, flow: Rolled[Any]) -> Any:
-    """Run a rollback to its end on the loop."""
-    command = next(flow)
+    """Run a rollback to its end on the loop; what interrupted it is raised then."""
+    command, cuts = next(flow), list[BaseException]()
     try:
         while True:
             try:
-                event = await _aperform(guard, command)
+                event = await _aseen_through(guard, command, cuts)
             except JournalError as error:
                 command = flow.throw(error)
             else:
                 command = flow.send(event)
     except StopIteration as stop:
+        if cuts:
+            raise cuts[0] from None
         return stop.value
+
+
+def _seen_through(guard: Guard, command: Any, cuts: list[BaseException]) -> Any:
+    """Perform a command. What a tool's own functions raise here ends its step, not the rollback: the others go on.
+
+    ``cuts``: takes what ends programs (Ctrl-C, exit), to be raised at the end.
+    """
+    try:
+        return _perform(guard, command)
+    except JournalError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - kept, and raised again once the others are undone
+        _keep_cut(command, error, cuts)
+        why = type(error).__name__
+    return _left_so(guard, command, why)
+
+
+async def _aseen_through(guard: Guard, command: Any, cuts: list[BaseException]) -> Any:
+    """Like ``_seen_through``, on the loop."""
+    try:
+        return await _aperform(guard, command)
+    except JournalError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - kept, and raised again once the others are undone
+        _keep_cut(command, error, cuts)
+        why = type(error).__name__
+    return await aside(_left_so, guard, command, why)
+
+
+def _keep_cut(command: Any, error: BaseException, cuts: list[BaseException]) -> None:
+    own = not isinstance(error, asyncio.CancelledError) or leaked(error)
+    if not (own and isinstance(command, Compensate | SettleStep)):
+        raise error
+    if not isinstance(error, Exception | asyncio.CancelledError | GeneratorExit):  # of those nobody has asked for it
+        cuts.append(error)
+
+
+def _left_so(guard: Guard, command: Compensate | SettleStep, why: str) -> Compensated | SettledStep:
+    """Return how a step stands after its tools' own functions have raised something."""
+    now = guard.floor.now()
+    if isinstance(command, SettleStep):
+        return SettledStep(command.call, now)
+    undoing = undoing_of(guard, command.call)
+    if undoing is None or undoing.state in TRIED_AGAIN:
+        return _not_made(guard, "undo_not_made", why)
+    note = "" if undoing.state is State.SUCCEEDED else why
+    return Compensated(STATUS_OF[undoing.state], undoing.reason, undoing.operation_id, now, note)
 
 
 def _perform(guard: Guard, command: Any) -> Any:
@@ -150,6 +205,8 @@ def _told(guard: Guard, reply: Any) -> Any:
 
 _NOBODY: Any = None
 """Who waits for a call needs no tool."""
+TRIED_AGAIN = frozenset({State.NOT_DONE, State.PARKED, State.PROCESSING})
+"""A compensation that stands so is made again by whoever goes on with the rollback."""
 
 
 def _settling(guard: Guard, call: Call) -> Binding | None:
@@ -159,6 +216,11 @@ def _settling(guard: Guard, call: Call) -> Binding | None:
         return None
     binding = make_binding(guard, tool, None)
     return binding if binding.probe is None else replace(binding, probe=Listening(binding.probe))
+
+
+def undoing_of(guard: Guard, call: Call) -> Call | None:
+    """Return the record of the call that undoes this one, if there is one."""
+    return next(iter(guard.journal.find(CallQuery(scope=f"undo:{call.operation_id}", limit=1))), None)
 
 
 def undoing_call(guard: Guard, call: Call) -> BoundCall[Any] | Compensated:
@@ -228,8 +290,10 @@ async def _arolled_back(guard: Guard, order: Order, error: BaseException | None)
 
 
 def _note(error: BaseException | None, order: Order, trouble: BaseException) -> None:
+    """Say what brings it on. Where not even its beginning is on record, no other process will do so by itself."""
     if error is not None:
         with suppress(Exception):
             error.add_note(
-                f"the run {order.run_id!r} could not be rolled back: {trouble}; `settled runs resume` goes on"
+                f"the run {order.run_id!r} could not be rolled back: {trouble}; "
+                f"`settled runs compensate {shlex.quote(order.run_id)} --reason '...'` does it"
             )

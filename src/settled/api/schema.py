@@ -224,6 +224,16 @@ def snapshot(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments if is_fixed(arguments) else copy.deepcopy(arguments)
 
 
+def apart(value: Any) -> Any:
+    """Return a copy that may be changed; the value itself where it is fixed, or cannot be copied."""
+    if type(value) in _PLAIN:
+        return value
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # noqa: BLE001 - a lock, a connection, a type that will not
+        return value
+
+
 def is_fixed(arguments: dict[str, Any]) -> bool:
     """Whether all of them are of types that cannot change."""
     return _PLAIN.issuperset(map(type, arguments.values()))

@@ -32,6 +32,8 @@ class Tool(Generic[P, T]):
     is_async = False
     needs_loop = False
     """Its calls are made in an event loop, whoever asks for them."""
+    foreign = False
+    """It is a framework's: only an agent that has it makes its calls."""
     unseen = False
     """It is a framework's, which has not told of it yet."""
 

@@ -18,7 +18,7 @@ from settled.core.values import replace
 from settled.errors import DeclarationError, JournalError, NotExecuted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from settled.api.batches import Batch
     from settled.api.guard import Guard
@@ -83,10 +83,30 @@ def pair_up(guard: Guard, tool: Tool[Any, Any]) -> None:
     if given is not None and not isinstance(given, str) and given.guard is None:
         guard.add(given)
     for other in list(guard.tools.values()):
+        for option, named in _named(guard, other):
+            if tool in (other, named):
+                _demand_own(other, option, named)
         wanted = name_of(other.checked.options.compensate)
         compensation = guard.tools.get(wanted) if wanted else None
         if compensation is not None and tool in (other, compensation):
             check_pair(other, compensation, encrypts=guard.vault.encrypts)
+
+
+def _named(guard: Guard, tool: Tool[Any, Any]) -> Iterator[tuple[str, Tool[Any, Any]]]:
+    """Yield the tools that the guard itself calls for this one, each with the option that names it."""
+    options = tool.checked.options
+    for option, given in (("compensate", options.compensate), ("draft", options.draft), ("discard", options.discard)):
+        named = guard.tools.get(name_of(given))
+        if named is not None:
+            yield option, named
+
+
+def _demand_own(tool: Tool[Any, Any], option: str, named: Tool[Any, Any]) -> None:
+    if named.foreign:
+        raise DeclarationError(
+            f"{tool.name}: {option} names {named.name}, which is the framework's: only an agent that has it makes its "
+            "calls. Declare one that any process can call: @guard.tool(…)"
+        )
 
 
 def check_pair(tool: Tool[Any, Any], compensation: Tool[Any, Any], *, encrypts: bool) -> None:
