@@ -16,6 +16,8 @@ from settled.core.commands import (
     Ended,
     Event,
     Invoke,
+    Join,
+    Joined,
     Owners,
     Probe,
     Probed,
@@ -29,6 +31,7 @@ from settled.core.commands import (
     Transact,
     Woke,
 )
+from settled.core.joint import Look, Made
 from settled.core.machine import Life
 from settled.core.model import Terms
 from settled.core.outcome import read
@@ -119,7 +122,11 @@ class Script:
             case Repeat():
                 return self._repeat(command, nth)
             case Invoke():
+                if self.life.share is not None and command.first:
+                    self.life.share.begin()
                 return self._unrecorded(command, nth) if command.call is None else self._invoke(nth)
+            case Join():
+                return self._join(command, nth)
             case Probe():
                 probed = self.probes[min(nth, len(self.probes)) - 1]
                 moment = self.journal.now()
@@ -131,6 +138,15 @@ class Script:
                 return Woke(self.now, local=self.local, abandoned=self.abandon_at == name)
             case _:
                 return Woke(self.now)
+
+    def _join(self, command: Join, nth: int) -> Joined:
+        reply = self.journal.perform(Look(command.first))
+        if reply is not None:
+            return Joined(reply, None, self.now)
+        ended, made = self._invoke(nth), None
+        if isinstance(ended.outcome, Returned):
+            made = Made(command.first, ended.outcome.data, checkpoint=command.checkpoint)
+        return Joined(made and self.journal.perform(made), ended, self.now)
 
     def _unrecorded(self, command: Invoke, nth: int) -> Ended | Shut:
         shut = self._admit() if command.first else None
@@ -166,6 +182,16 @@ class Script:
     def names(self) -> list[str]:
         """The commands that went out, in order."""
         return [type(c.transition).__name__ if isinstance(c, Transact) else type(c).__name__ for c in self.sent]
+
+
+def sent(script: Script, kind: type) -> list[Any]:
+    """The commands, or the transitions, of one kind that went out."""
+    made = [c.transition if isinstance(c, Transact) else c for c in script.sent]
+    return [each for each in made if isinstance(each, kind)]
+
+
+def told(answer: Answer) -> tuple[str, str]:
+    return answer.status, answer.reason
 
 
 def policy(**changes: Any) -> Policy:
