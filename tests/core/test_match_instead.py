@@ -147,6 +147,8 @@ def test_a_doubt_about_what_was_done_instead_bars_as_one_of_the_tools_own() -> N
     assert found(by_model(told, **OTHER_CALL), doubt) == Barred((doubt,))
     assert found(asked(**OTHER_CALL), doubt) is None
     assert found(asked(while_unknown="any", falls_to=(), **OTHER_CALL), doubt) is None
+    own = instead(S.UNKNOWN, identity="1:m", kind=KeyKind.SCOPED)
+    assert found(asked(while_unknown="any", **OTHER_CALL), own) is None  # the other tool's own affair
     by_hand = instead(S.UNKNOWN, tool="pay", leave=BY_HAND)
     assert found(asked(while_unknown="any", **OTHER_CALL), by_hand) == Barred((by_hand,))  # and not twice
 
