@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from settled.core.answer import Answer
     from settled.core.ask import Ask
+    from settled.core.commands import Flow
     from settled.core.model import Owner
     from settled.journals.memory import MemoryJournal
 
@@ -88,7 +89,11 @@ class Script:
 
     def drive(self, life: Life) -> Answer:
         """Run the life to its answer."""
-        self.life, flow = life, life.run()
+        self.life = life
+        return self.to_its_end(life.run())
+
+    def to_its_end(self, flow: Flow[Answer]) -> Answer:
+        """Perform what a flow commands until it answers."""
         try:
             command = next(flow)
             while True:

@@ -85,23 +85,22 @@ def test_a_call_that_needs_leave_waits_on_record_and_people_are_told_in_that_com
 
 
 @pytest.mark.parametrize(
-    ("leave", "wish", "anew"),
+    ("leave", "anew"),
     [
-        (WAITING, ASKING, False),
-        (replace(WAITING, until=NOW.wall), ASKING, True),
-        (replace(WAITING, version="v0"), ASKING, True),
-        (replace(WAITING, version="v0"), {}, False),
-        (replace(WAITING, until=NOW.wall, by_hand="take cash"), ASKING, False),
+        (WAITING, False),
+        (replace(WAITING, until=NOW.wall), True),
+        (replace(WAITING, version="v0"), True),
+        (replace(WAITING, until=NOW.wall, by_hand="take cash"), False),
     ],
-    ids=["in time", "too late", "for another version", "its tool asks no more", "a person does it"],
+    ids=["in time", "too late", "for another version", "a person does it"],
 )
 @pytest.mark.parametrize("alike", [True, False])
 def test_what_waits_for_leave_answers_and_is_asked_for_anew_once_nobody_decided_in_time(
-    leave: Leave, wish: dict[str, Any], *, anew: bool, alike: bool
+    leave: Leave, *, anew: bool, alike: bool
 ) -> None:
     kept = (of_run if alike else call)(S.AWAITING_APPROVAL, leave=leave)
     store = entered(kept)
-    reply = store.perform(Claim((in_run if alike else ask)(**wish)))
+    reply = store.perform(Claim((in_run if alike else ask)(**ASKING)))
     assert isinstance(reply, Stands)
     assert (reply.call.state, reply.like) == (S.AWAITING_APPROVAL, alike)
     assert reply.call.leave == (FRESH if anew else leave)

@@ -6,18 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from settled.core.commands import Ended, Invoke, Refund, Repeat, Shut, Woke
+from settled.core.budget import TokenWindow
+from settled.core.commands import Ended, Invoke, Owners, Refund, Repeat, Report, Shut, Woke
+from settled.core.joins import JoinRun
+from settled.core.lanes import lane_id
+from settled.core.metering import LookAtTokens, Meter
 from settled.core.model import Effect
 from settled.core.policy import Limits
+from settled.core.runs import EnterRun, SaveState
 from settled.core.series import first_of
 from settled.core.values import replace
 from settled.errors import NotExecuted
-from tests.core.build import journal
+from tests.core.build import OTHER, at, journal
 from tests.core.script import BUSY, LOST, REFUSED, Script, drive, life, policy, sent, told
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from settled.core.answer import Answer
-    from settled.core.commands import Event
     from settled.core.machine import Life
 
 AWAY = NotExecuted("x", retryable=True, retry_after=6000.0)
@@ -33,15 +39,7 @@ class GoingOn(Script):
     def drive(self, life: Life) -> Answer:
         """Go on to the answer."""
         self.life = life
-        event: Event = self.perform(first_of(life.policy.timeout))
-        flow = life.go_on(event)
-        try:
-            command = next(flow)
-            while True:
-                command = flow.send(self.perform(command))
-        except StopIteration as stop:
-            answer: Answer = stop.value
-            return answer
+        return self.to_its_end(life.go_on(self.perform(first_of(life.policy.timeout))))
 
 
 @pytest.mark.parametrize("timeout", [None, 7.0])
@@ -111,3 +109,67 @@ def test_an_event_that_no_attempt_comes_to_is_refused() -> None:
     assert isinstance(raised, Ended)
     with pytest.raises(TypeError, match="not with Returned"):
         next(asker.go_on(replace(raised, fault=None)))
+
+
+@pytest.mark.parametrize("deadline", [0.0, 0.0009])
+def test_without_time_no_first_attempt_is_made(deadline: float) -> None:
+    script = Script(journal(), ["value"])
+    assert told(drive(script, read(Limits(deadline)))) == ("rejected", "deadline")
+    assert script.sent == []
+
+
+# --- before a repeat ----------------------------------------------------------------------
+
+
+def at_repeat(what: Callable[[Script], object]) -> Any:
+    """Something happens while a repeat is waited for."""
+    return lambda script, name: what(script) if name == "Repeat" else None
+
+
+@pytest.mark.parametrize(
+    ("happens", "reason"),
+    [
+        (lambda script: script.life.abandon(), "cancelled"),
+        (lambda script: script._pass(20.0), "deadline"),
+        (lambda script: (script.life.abandon(), script._pass(20.0)), "cancelled"),
+    ],
+    ids=["its asker has gone", "it took too long", "both"],
+)
+def test_a_repeat_that_is_not_made_after_all_is_given_back(happens: Callable[[Script], object], reason: str) -> None:
+    script = GoingOn(journal(), [LOST, "value"], meddle=at_repeat(happens))
+    assert told(drive(script, read(Limits(10.0)))) == ("not_done", reason)
+    assert script.names() == ["Invoke", "Repeat", "Report", "Refund"]
+    assert [c.verdict for c in sent(script, Report)] == ["neutral"]
+    assert [c.cost for c in sent(script, Refund)] == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "shared", "broken", "elsewhere"),
+    [(100, True, set(), 70), (100, False, set(), None), (0, True, set(), None), (100, True, {"LookAtTokens"}, None)],
+    ids=["others send too", "nobody else does", "it sends nothing", "the journal fails"],
+)
+def test_before_a_repeat_it_is_looked_up_what_others_have_sent_in_the_same_run(
+    tokens: int,
+    shared: bool,
+    broken: set[str],
+    elsewhere: int | None,
+) -> None:
+    store = journal()
+    store.perform(EnterRun("r", ""))
+    store.perform(JoinRun("r", "", "aside", 1, store.now().wall + 100.0, claim="g", owner=OTHER))
+    store.perform(SaveState(lane_id("r", "aside"), "", 1, (), 70))
+    asker = read()
+    meter = Meter(TokenWindow(1000), LookAtTokens("r", "", "r"))
+    meter.shared, asker.share = shared, meter.share(tokens)
+    script = GoingOn(store, [LOST, "value"], broken=broken)
+    assert drive(script, asker).status == "succeeded"
+    assert [c.elsewhere for c in sent(script, Repeat)] == [elsewhere]
+
+
+def test_a_wrong_event_instead_of_a_repeat_is_refused() -> None:
+    script = Script(journal(), [LOST])
+    asker = script.life = read()
+    flow = asker.go_on(script.perform(first_of(None)))
+    assert isinstance(next(flow), Repeat)
+    with pytest.raises(TypeError, match="not with Woke"):
+        flow.send(Owners((), at(0), 0.0))
