@@ -36,9 +36,10 @@ from settled.core.machine import Life
 from settled.core.model import Terms
 from settled.core.outcome import read
 from settled.core.policy import Limits, Policy
+from settled.core.runs import EnterRun
 from settled.core.values import replace
 from settled.errors import JournalError, NotExecuted, PartlyDone
-from tests.core.build import ask, at
+from tests.core.build import ask, at, journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 LOST = ConnectionResetError("reset")
 REFUSED = NotExecuted("no")
 BUSY = NotExecuted("busy", retryable=True)
+RUN = "run:0::r"
 ENDLESS = 1000
 """Commands: no story told here needs so many."""
 SAID_NO = Probed(happened=False, began=at(0), ended=at(0), at=0.0)
@@ -167,6 +169,8 @@ class Script:
     def _repeat(self, command: Repeat, nth: int) -> Event:
         if nth in self.refusals:
             return Refused(self.refusals[nth], self.now)
+        if self.life.share is not None:
+            self.life.share.spend()
         self._pass(command.seconds)
         return Woke(self.now, abandoned=True) if self.abandon_at == "Repeat" else self._admit()
 
@@ -208,6 +212,18 @@ def life(policy: Policy, *, record: bool = True, limits: Limits | None = None, *
     asked: Ask | None = ask(terms={}, key="new", lease=30.0, **changes) if record else None
     asked = replace(asked, terms=policy.terms) if asked else None
     return Life(asked, policy, limits or Limits(wait=5.0), 0.0)
+
+
+def entered() -> MemoryJournal:
+    """A journal in which the run ``r`` has been entered once."""
+    store = journal()
+    store.perform(EnterRun("r", ""))
+    return store
+
+
+def in_run(policies: dict[str, Any] | None = None, **changes: Any) -> Life:
+    """An asker in that entry."""
+    return life(policy(**(policies or {})), run_id="r", run_entry=1, scope=RUN, **changes)
 
 
 def drive(script: Script, made: Life) -> Answer:

@@ -131,6 +131,26 @@ def test_a_refusal_that_was_seen_is_told_by_its_status() -> None:
     assert weighed(refusal, error=error) == (PERMANENT, NONE, "http_402")
 
 
+def test_of_several_requests_the_last_ones_refusal_is_told() -> None:
+    three = (answered(401, b"who?"), answered(429, b"later"), answered(422, b"no such customer"))
+    said = weigh(DOUBT, OURS, Sight(three), Reach(hooked=True))
+    assert (said.kind, said.code, said.message) == (PERMANENT, "http_422", "no such customer")
+
+
+def test_an_error_with_a_status_speaks_of_the_last_request_whatever_came_before() -> None:
+    stripe = made("stripe.CardError", "declined", http_status=402)
+    assert weighed(answered(422), unsent(), answered(402), error=stripe)[1] is NONE
+    assert weighed(answered(402), answered(402), unsent(), error=stripe)[1] is MAYBE
+
+
+def test_of_the_layers_of_a_client_the_first_that_raised_tells() -> None:
+    never, lost = made("httpx.ConnectError", "refused"), made("httpx.ReadTimeout", "slow")
+    for errors, evidence in (((never, lost), NONE), ((lost, never), MAYBE)):
+        one = Seen("POST", phase=Phase.UNSEEN, errors=errors)
+        assert weighed(one, error=errors[0])[1] is evidence
+        assert kept(Sight((one,)), clean)[0].error == type(errors[0]).__name__
+
+
 def test_our_own_time_out_speaks_of_the_request_that_it_cut() -> None:
     cut = Seen("POST", cut=True)
     error = TimeoutError()
@@ -269,8 +289,7 @@ def test_an_answer_without_a_status_is_a_databases_and_its_error_says_what_it_pr
     state: str, evidence: Evidence
 ) -> None:
     error = made("psycopg.Error", sqlstate=state)
-    one = Seen("EXECUTE", phase=Phase.ANSWERED, errors=(error,))
-    assert weighed(one, error=error, hooked=True)[1] is evidence
+    assert weighed(Seen("EXECUTE", phase=Phase.ANSWERED, errors=(error,)), error=error, hooked=True)[1] is evidence
     assert weighed(Seen("EXECUTE", phase=Phase.ANSWERED), hooked=True)[1] is MAYBE
 
 

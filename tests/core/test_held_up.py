@@ -6,40 +6,25 @@ from typing import Any
 
 import pytest
 
-from settled.core.budget import RetryBudget, TokenWindow
+from settled.core.budget import RetryBudget
 from settled.core.charge import Charge
 from settled.core.claim import Claim
 from settled.core.commands import AwaitCall, Invoke, Join, Probe, Refund, Repeat, Report, Shut
 from settled.core.fallback import INSTEAD
 from settled.core.leave import Decide
-from settled.core.metering import LookAtTokens, Meter, Share
 from settled.core.model import Effect, KeyKind, Leave, Standing
 from settled.core.owed import Heard
 from settled.core.pausing import Pause
 from settled.core.policy import Limits
 from settled.core.retry import Again
-from settled.core.runs import EnterRun
 from settled.core.states import State
 from settled.core.values import replace
 from tests.core.build import at, attempt, call, journal
-from tests.core.script import LOST, SAID_NOTHING, Script, drive, life, policy, sent, told
+from tests.core.script import LOST, RUN, SAID_NOTHING, Script, drive, entered, in_run, life, policy, sent, told
 
 S = State
-RUN = "run:0::r"
 LEAVE = Leave("more than 500", 0.0, within=100.0)
 OTHER_CALL = {"identity": "1:x", "words": "1:x", "fingerprint": "1:x"}
-
-
-def entered() -> Any:
-    """A journal in which a run has been entered."""
-    store = journal()
-    store.perform(EnterRun("r", ""))
-    return store
-
-
-def in_run(policies: dict[str, Any] | None = None, **changes: Any) -> Any:
-    """An asker in that run's entry."""
-    return life(policy(**(policies or {})), run_id="r", run_entry=1, scope=RUN, **changes)
 
 
 # --- leave --------------------------------------------------------------------------------
@@ -211,40 +196,7 @@ def test_what_goes_on_is_not_begun_where_a_pool_does_not_grant_it() -> None:
     assert [c.cost for c in sent(shut, Refund)] == [1.0]
 
 
-# --- what it sends, and the transaction that it shares -------------------------------------
-
-
-def metered(made: Any) -> Share:
-    """Let the asker's attempts send 100 tokens each, of a window of 1000."""
-    meter = Meter(TokenWindow(1000), LookAtTokens("r", "", "r"))
-    made.share = meter.share(100)
-    return made.share  # type: ignore[no-any-return]  # just set
-
-
-def test_what_an_attempt_sends_is_on_record_before_it_leaves_and_once() -> None:
-    on_record: list[int] = []
-    made, store = in_run(), entered()
-    share = metered(made)
-
-    def look(script: Script, name: str) -> None:
-        if name == "Invoke":
-            on_record.append(script.journal.run("", "r").tokens)  # type: ignore[union-attr]  # it was entered
-
-    drive(Script(store, ["value"], meddle=look), made)
-    assert on_record == [100]
-    assert (share.meter.window.used, share.meter.unkept()) == (100, 0)
-
-
-def test_what_is_not_sent_counts_for_nothing() -> None:
-    kept = call(S.SUCCEEDED, attempt(1, Standing.DONE), key="new")
-    for shut in ({}, {1: Shut("tool:pay", 7.0, 0.0)}):
-        store, made = entered(), in_run()
-        store.books._add(kept)
-        share = metered(made)
-        script = Script(store, shut=shut)
-        assert drive(script, made).status == "succeeded"
-        assert (share.meter.unkept(), store.run("", "r").tokens) == (0, 0)
-        assert [c.checkpoint is None for c in sent(script, Claim)] == [bool(shut)]
+# --- in one transaction with its record -----------------------------------------------------
 
 
 def test_rows_in_the_journals_own_transaction_are_made_with_their_record_in_one_commit() -> None:
