@@ -169,3 +169,10 @@ def test_what_it_raised_is_let_go_of_at_once(guard: settled.Guard) -> None:
         assert [error() for error in raised] == [None, None, None]
     finally:
         gc.enable()
+
+
+def test_what_a_result_tells_of_it(guard: settled.Guard) -> None:
+    tool = guard.tool(effect="read", name="one")(Behaviour("rain").now)
+    result = tool.call(city="Thun")
+    assert (result.status, result.value, result.message, result.next) == ("succeeded", "rain in Thun", "done", "done")
+    assert (result.attempts, result.recorded, result.replayed, result.operation_id) == (1, False, False, "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
@@ -12,6 +11,7 @@ from langgraph.types import Command, Send
 from settled.adapters import neutral
 from settled.adapters.history import kinds
 from settled.adapters.values import Packer
+from settled.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,6 +16,7 @@ from settled.api.binding import make_binding
 from settled.api.bound import ORDINARY
 from settled.api.making import Prepared, without_limits
 from settled.api.schema import BadArguments
+from settled.core.answer import by_itself
 from settled.core.commands import Ended, Returned
 from settled.core.series import first_of
 from settled.drivers import aio, sync
@@ -23,12 +24,13 @@ from settled.drivers import aio, sync
 if TYPE_CHECKING:
     from settled.api.bound import BoundCall
     from settled.api.guard import Guard
+    from settled.api.result import Result
     from settled.core.answer import Answer
     from settled.core.commands import Flow, Shut
     from settled.drivers.floor import Binding
 
 
-class GoingOn(Struct, frozen=True):
+class Begun(Struct, frozen=True):
     """A call whose first attempt did not succeed, or was not made."""
 
     prepared: Prepared
@@ -50,26 +52,56 @@ def binding_of(guard: Guard, bound: BoundCall[Any]) -> Binding | None:
 
 def value_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Any:
     """Make the call from plain code; return its value or raise."""
-    event = sync.attempt(first_of(binding.policy.timeout), binding, guard.floor)
-    if type(event) is Ended and event.fault is None and type(event.outcome) is Returned:
-        return event.outcome.value
-    sync.heed(event)
-    more = _going_on(guard, bound, binding, event)
-    del event  # an error's traceback keeps this frame, which would keep the error
-    return answering.value_of(guard, more.prepared, sync.drive(more.flow, sync.Hand(binding, guard.floor)))
+    found = _attempted(guard, bound, binding)
+    if type(found) is Returned:
+        return found.value
+    return answering.value_of(guard, found.prepared, sync.drive(found.flow, sync.Hand(binding, guard.floor)))
+
+
+def result_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Result[Any]:
+    """Make the call from plain code; return its result."""
+    found = _attempted(guard, bound, binding)
+    if type(found) is Returned:
+        return answering.to_result(guard, bound.tool, by_itself(found, 1))
+    return answering.finish(guard, found.prepared, sync.drive(found.flow, sync.Hand(binding, guard.floor)))
 
 
 async def avalue_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Any:
     """Make the call from async code; return its value or raise."""
     hand = aio.Hand(binding, guard.floor)
-    event = await hand.attempt_once(first_of(binding.policy.timeout))
+    found = await _aattempted(guard, bound, hand)
+    if type(found) is Returned:
+        return found.value
+    return answering.value_of(guard, found.prepared, await aio.drive(found.flow, hand))
+
+
+async def aresult_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Result[Any]:
+    """Make the call from async code; return its result."""
+    hand = aio.Hand(binding, guard.floor)
+    found = await _aattempted(guard, bound, hand)
+    if type(found) is Returned:
+        return answering.to_result(guard, bound.tool, by_itself(found, 1))
+    return answering.finish(guard, found.prepared, await aio.drive(found.flow, hand))
+
+
+def _attempted(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Returned | Begun:
+    event = sync.attempt(first_of(binding.policy.timeout), binding, guard.floor)
     if type(event) is Ended and event.fault is None and type(event.outcome) is Returned:
-        return event.outcome.value
-    more = _going_on(guard, bound, binding, event)
+        return event.outcome
+    begun = _begun(guard, bound, binding, sync.heed(event))
+    del event  # an error's traceback keeps this frame, which would keep the error
+    return begun
+
+
+async def _aattempted(guard: Guard, bound: BoundCall[Any], hand: aio.Hand) -> Returned | Begun:
+    event = await hand.attempt_once(first_of(hand.binding.policy.timeout))
+    if type(event) is Ended and event.fault is None and type(event.outcome) is Returned:
+        return event.outcome
+    begun = _begun(guard, bound, hand.binding, event)
     del event  # as above
-    return answering.value_of(guard, more.prepared, await aio.drive(more.flow, hand))
+    return begun
 
 
-def _going_on(guard: Guard, bound: BoundCall[Any], binding: Binding, event: Ended | Shut) -> GoingOn:
+def _begun(guard: Guard, bound: BoundCall[Any], binding: Binding, event: Ended | Shut) -> Begun:
     life = without_limits(guard, None, binding)
-    return GoingOn(Prepared(bound, life, binding), life.go_on(event))
+    return Begun(Prepared(bound, life, binding), life.go_on(event))

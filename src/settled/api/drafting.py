@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from settled.api import sagas
@@ -18,6 +17,7 @@ from settled.core.claim import Claim
 from settled.core.drafts import Discarded, DropDrafts, LookAtDraft, is_draft
 from settled.core.rollback import Compensated
 from settled.core.states import State
+from settled.core.values import replace
 from settled.drivers.loops import aside
 from settled.errors import DeclarationError, JournalError, NotExecuted
 from settled.ports import CallQuery

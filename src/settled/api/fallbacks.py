@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from settled.api import answering, drafting
@@ -24,6 +23,7 @@ from settled.api.steps import adrive, drive
 from settled.core.answer import from_record
 from settled.core.chain import Came, Instead, Overtaken, go_down, may_give_way
 from settled.core.parts import split_of
+from settled.core.values import replace
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from settled.core.values import replace
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:

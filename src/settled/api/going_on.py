@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from settled.api import answering
@@ -15,6 +14,7 @@ from settled.core.model import Effect, Part
 from settled.core.parts import Fold, LookAtItems, part_key, split_of
 from settled.core.retry import THROTTLED_COST, Again
 from settled.core.states import State
+from settled.core.values import replace
 from settled.errors import JournalError
 from settled.partial.outcome import Item
 

@@ -148,6 +148,8 @@ class Guard(Declaring, Dispatching, Operating):
             if in_loop():
                 raise DeclarationError(f"{bound.tool.name} is async: await {bound.tool.name}.acall(…)")
             return self.floor.home.run(self.amake(bound))
+        if not bound.tool.follows and (light := at_once.binding_of(self, bound)) is not None:
+            return at_once.result_of(self, bound, light)
         run = current_run.get()
         if run is not None and run.recollection and (known := recalling.known(self, run, bound)):
             return fallbacks.recalled(self, bound.tool, known)
@@ -195,6 +197,8 @@ class Guard(Declaring, Dispatching, Operating):
 
     async def amake(self, bound: BoundCall[T]) -> Result[T]:
         """Make a bound call from async code."""
+        if not bound.tool.follows and (light := at_once.binding_of(self, bound)) is not None:
+            return await at_once.aresult_of(self, bound, light)
         run = current_run.get()
         if run is not None and run.recollection and (known := await recalling.aknown(self, run, bound)):
             return await fallbacks.arecalled(self, bound.tool, known)

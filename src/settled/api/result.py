@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from msgspec import Struct
 
 from settled import errors
 
@@ -27,8 +29,7 @@ class Earlier:
     """Redacted where the tool says so."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result(Generic[T_co]):
+class Result(Struct, Generic[T_co], frozen=True, kw_only=True):
     """The outcome of one call.
 
     ``succeeded`` means that the effect happened; ``failed`` and ``not_done`` that it is proved that it did not (or
@@ -85,7 +86,7 @@ class Result(Generic[T_co]):
     earlier: tuple[Earlier, ...] = ()
     operation_id: str = ""
     message: str = ""
-    fields: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, str] = {}
     next: Next = "done"
     attempts: int = 0
     fallback: str = ""

@@ -206,8 +206,9 @@ class Schema:
         """Return the value that ``encode`` kept. Raises ``ValueError`` if only something else can be had."""
         if self._result is None or note == RAW:
             return codec.loads(data)
-        typed = self._typed(data)
-        if note != GIVEN and self._dump(typed) != data:
+        kept = codec.loads(data)
+        typed = self._validated(kept)
+        if note != GIVEN and not (same(kept, typed) if self._only_looked_at else self._dump(typed) == data):
             raise ValueError("the record does not fit the declared type")
         return typed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode, urlsafe_b64encode
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
@@ -16,12 +16,36 @@ _WORDS = (
     r"(?:api[-_]?key|access[-_]?key|private[-_]?key|secret|token|passwo?r?d|passwd|pwd"
     r"|authorization|credential|cookie|session)"
 )
-# Functions, since re reads a replacement with groups anew for each text, also where nothing is replaced.
-_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"settled1\.[\w-]{8,}(?:\.[\w-]*)?"), lambda _: REDACTED),  # a run's token, whole or cut off
-    (re.compile(r"(?i)\b(bearer|basic|digest|token)\s+[A-Za-z0-9._~+/=-]{6,}"), lambda hit: f"{hit[1]} {REDACTED}"),
-    (re.compile(r"(?i)(://)[^/\s:@]*:[^/\s@]+@"), lambda hit: f"{hit[1]}{REDACTED}@"),
-    (
+
+
+class _Pattern(NamedTuple):
+    """What looks like a secret. Most messages hold none of ``words``: that is seen sooner than that nothing matches."""
+
+    words: tuple[str, ...]
+    """In lower case: one of them is in whatever matches."""
+    pattern: re.Pattern[str]
+    replacement: Callable[[re.Match[str]], str]
+    """A function, since re reads a replacement with groups anew for each text, also where nothing is replaced."""
+
+
+_PATTERNS = (
+    _Pattern(
+        ("settled1.",),
+        re.compile(r"settled1\.[\w-]{8,}(?:\.[\w-]*)?"),  # a run's token, whole or cut off
+        lambda _: REDACTED,
+    ),
+    _Pattern(
+        ("bearer", "basic", "digest", "token"),
+        re.compile(r"(?i)\b(bearer|basic|digest|token)\s+[A-Za-z0-9._~+/=-]{6,}"),
+        lambda hit: f"{hit[1]} {REDACTED}",
+    ),
+    _Pattern(
+        ("://",),
+        re.compile(r"(?i)(://)[^/\s:@]*:[^/\s@]+@"),
+        lambda hit: f"{hit[1]}{REDACTED}@",
+    ),
+    _Pattern(
+        ("key", "secret", "token", "passw", "pwd", "authorization", "credential", "cookie", "session"),
         re.compile(
             r"(?i)(?<![\w-])(?=[\w-]++[\"']?\s*+[:=])"  # first whether it names a value at all: most words do not
             rf"([\w-]{{0,40}}?{_WORDS}[\w-]{{0,40}}[\"']?\s*[:=]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&}}\])]+)"
@@ -131,8 +155,11 @@ def clean(message: str, secrets: Iterable[str] = ()) -> str:
     for secret in secrets:
         message = message.replace(secret, REDACTED)
     message = message if len(message) <= LONGEST else message[:LONGEST] + "…"
-    for pattern, replacement in _PATTERNS:
-        message = pattern.sub(replacement, message)
+    # Only of ASCII is it plain which letters are the same: re takes a dotless i for an i.
+    lowered = message.lower() if message.isascii() else None
+    for words, pattern, replacement in _PATTERNS:
+        if lowered is None or any(map(lowered.__contains__, words)):
+            message = pattern.sub(replacement, message)
     if message.isprintable():
         return message
     return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in message)

@@ -69,6 +69,8 @@ _NEXT_REJECTED: dict[str, Next] = {
 
 def message(answer: Answer) -> str:
     """Return what the answer means; for a failure with what the other side said, for a refusal with its reason."""
+    if answer.status == "succeeded":
+        return _MESSAGES[answer.status]
     text = _REJECTED.get(answer.reason, "") if answer.status == "rejected" else ""
     text = text or (_BY_HAND if _is_left(answer) else "") or (_TURNED_AWAY if _is_turned_away(answer) else "")
     text = text or _MESSAGES[answer.status]
@@ -92,8 +94,9 @@ def _is_left(answer: Answer) -> bool:
 def _is_turned_away(answer: Answer) -> bool:
     """Whether it is not the call that failed, but something around it: credentials, a certificate."""
     fault = answer.fault
-    refused = fault is not None and fault.kind == "permanent" and fault.evidence == "none"
-    return answer.status == "not_done" and fault is not None and refused and not fault.final
+    if answer.status != "not_done" or fault is None or fault.final:
+        return False
+    return fault.kind == "permanent" and fault.evidence == "none"
 
 
 def next_step(answer: Answer) -> Next:

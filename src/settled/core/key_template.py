@@ -32,11 +32,12 @@ def template_parts(template: str, arguments: Mapping[str, object]) -> tuple[str,
         ValueError: the template is none (see ``template_roots``), or a value is missing, None, empty or not plain.
             A key made of nothing would make all such calls the same.
     """
-    return tuple(
-        part
-        for text, field in _parsed(template)
-        for part in ((text,) if field is None else (text, _value(field, arguments)))
-    )
+    parts: list[str] = []
+    for text, field in _parsed(template):
+        parts.append(text)
+        if field is not None:
+            parts.append(_value(field, arguments))
+    return tuple(parts)
 
 
 def fill_template(template: str, arguments: Mapping[str, object]) -> str:
@@ -95,6 +96,8 @@ def _member(value: object, name: str) -> object:
 
 def _text(value: object) -> str | None:
     """The one text of a plain value; None if it has none."""
+    if type(value) is int:  # first what most keys are made of
+        return numeric.plain(value)
     if isinstance(value, Enum):
         return _text(value.value)
     if isinstance(value, str):

@@ -196,11 +196,11 @@ def _digest(purpose: bytes, *parts: str | bytes | int | None) -> str:
 
 
 def _framed(part: str | bytes | int | None) -> bytes:
+    if isinstance(part, str):
+        raw = part.encode("utf-8", "surrogatepass")  # a name from outside must never break a digest
+        return b"s%d:%b" % (len(raw), raw)
     if isinstance(part, bytes):
         return b"b%d:%b" % (len(part), part)
-    if isinstance(part, str):
-        raw = part.encode(errors="surrogatepass")  # a name from outside must never break a digest
-        return b"s%d:%b" % (len(raw), raw)
     if part is None:
         return b"N0:"
     return b"i%d:%d" % (len(str(part)), part)

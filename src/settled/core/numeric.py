@@ -7,6 +7,8 @@ from decimal import Decimal
 _INT_TEXT_LIMIT = 2_000
 """Bits. Below it ``str(int)`` works under every setting of ``sys.set_int_max_str_digits``."""
 _LONGEST_ZEROS = 20
+_SMALL = 10**18
+"""No whole number below it has so many zeros."""
 
 
 def text_of(number: float | Decimal) -> str:
@@ -35,6 +37,8 @@ def normal(text: str) -> tuple[str, int]:
 
 def plain(number: float | Decimal) -> str:
     """One text for equal numbers, as people write them: ``"1"``, ``"12.5"``, ``"1e400"``."""
+    if type(number) is int and -_SMALL < number < _SMALL:
+        return repr(number)  # the short way to what comes of it below
     digits, exponent = normal(text_of(number))
     if not -_LONGEST_ZEROS <= exponent <= _LONGEST_ZEROS:
         return f"{digits}e{exponent}"
