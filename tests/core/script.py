@@ -16,6 +16,8 @@ from settled.core.commands import (
     Ended,
     Event,
     Invoke,
+    Join,
+    Joined,
     Owners,
     Probe,
     Probed,
@@ -29,25 +31,29 @@ from settled.core.commands import (
     Transact,
     Woke,
 )
+from settled.core.joint import Look, Made
 from settled.core.machine import Life
 from settled.core.model import Terms
 from settled.core.outcome import read
 from settled.core.policy import Limits, Policy
+from settled.core.runs import EnterRun
 from settled.core.values import replace
 from settled.errors import JournalError, NotExecuted, PartlyDone
-from tests.core.build import ask, at
+from tests.core.build import ask, at, journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from settled.core.answer import Answer
     from settled.core.ask import Ask
+    from settled.core.commands import Flow
     from settled.core.model import Owner
     from settled.journals.memory import MemoryJournal
 
 LOST = ConnectionResetError("reset")
 REFUSED = NotExecuted("no")
 BUSY = NotExecuted("busy", retryable=True)
+RUN = "run:0::r"
 ENDLESS = 1000
 """Commands: no story told here needs so many."""
 SAID_NO = Probed(happened=False, began=at(0), ended=at(0), at=0.0)
@@ -85,7 +91,11 @@ class Script:
 
     def drive(self, life: Life) -> Answer:
         """Run the life to its answer."""
-        self.life, flow = life, life.run()
+        self.life = life
+        return self.to_its_end(life.run())
+
+    def to_its_end(self, flow: Flow[Answer]) -> Answer:
+        """Perform what a flow commands until it answers."""
         try:
             command = next(flow)
             while True:
@@ -119,7 +129,11 @@ class Script:
             case Repeat():
                 return self._repeat(command, nth)
             case Invoke():
+                if self.life.share is not None and command.first:
+                    self.life.share.begin()
                 return self._unrecorded(command, nth) if command.call is None else self._invoke(nth)
+            case Join():
+                return self._join(command, nth)
             case Probe():
                 probed = self.probes[min(nth, len(self.probes)) - 1]
                 moment = self.journal.now()
@@ -131,6 +145,15 @@ class Script:
                 return Woke(self.now, local=self.local, abandoned=self.abandon_at == name)
             case _:
                 return Woke(self.now)
+
+    def _join(self, command: Join, nth: int) -> Joined:
+        reply = self.journal.perform(Look(command.first))
+        if reply is not None:
+            return Joined(reply, None, self.now)
+        ended, made = self._invoke(nth), None
+        if isinstance(ended.outcome, Returned):
+            made = Made(command.first, ended.outcome.data, checkpoint=command.checkpoint)
+        return Joined(made and self.journal.perform(made), ended, self.now)
 
     def _unrecorded(self, command: Invoke, nth: int) -> Ended | Shut:
         shut = self._admit() if command.first else None
@@ -146,6 +169,8 @@ class Script:
     def _repeat(self, command: Repeat, nth: int) -> Event:
         if nth in self.refusals:
             return Refused(self.refusals[nth], self.now)
+        if self.life.share is not None:
+            self.life.share.spend()
         self._pass(command.seconds)
         return Woke(self.now, abandoned=True) if self.abandon_at == "Repeat" else self._admit()
 
@@ -168,6 +193,16 @@ class Script:
         return [type(c.transition).__name__ if isinstance(c, Transact) else type(c).__name__ for c in self.sent]
 
 
+def sent(script: Script, kind: type) -> list[Any]:
+    """The commands, or the transitions, of one kind that went out."""
+    made = [c.transition if isinstance(c, Transact) else c for c in script.sent]
+    return [each for each in made if isinstance(each, kind)]
+
+
+def told(answer: Answer) -> tuple[str, str]:
+    return answer.status, answer.reason
+
+
 def policy(**changes: Any) -> Policy:
     terms = {k: changes.pop(k) for k in ("effect", "lifetime", "remote_retention") if k in changes}
     return Policy(terms=replace(Terms(), **terms), backoff=Backoff(base=1.0, throttled_base=2.0), **changes)
@@ -177,6 +212,18 @@ def life(policy: Policy, *, record: bool = True, limits: Limits | None = None, *
     asked: Ask | None = ask(terms={}, key="new", lease=30.0, **changes) if record else None
     asked = replace(asked, terms=policy.terms) if asked else None
     return Life(asked, policy, limits or Limits(wait=5.0), 0.0)
+
+
+def entered() -> MemoryJournal:
+    """A journal in which the run ``r`` has been entered once."""
+    store = journal()
+    store.perform(EnterRun("r", ""))
+    return store
+
+
+def in_run(policies: dict[str, Any] | None = None, **changes: Any) -> Life:
+    """An asker in that entry."""
+    return life(policy(**(policies or {})), run_id="r", run_entry=1, scope=RUN, **changes)
 
 
 def drive(script: Script, made: Life) -> Answer:

@@ -267,3 +267,12 @@ def test_a_message_is_matched_without_a_record() -> None:
     assert store.perform(Reserve([scoped(entry, message="m", sibling="m\x1f0")])) is None
     assert entry.reserved == {"op_1": "m\x1f0"}
     assert store.books.rows == []
+
+
+def test_what_is_made_in_another_calls_place_is_noted_with_its_claim() -> None:
+    store = journal()
+    assert isinstance(store.perform(Claim(ask(instead=("op_9", 3)))), Begun)
+    assert store.books.steps == {("instead:op_9", "3"): "op_2"}
+    untouched = journal(call(S.SUCCEEDED, fingerprint="1:x"))
+    untouched.perform(Claim(ask(instead=("op_9", 3))))  # a conflict: nothing is made
+    assert untouched.books.steps == {}

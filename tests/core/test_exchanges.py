@@ -21,7 +21,7 @@ from settled.core.exchanges import (
     kept,
     weigh,
 )
-from settled.core.model import Evidence, Fault, FaultClass, Phase
+from settled.core.model import Evidence, Exchange, Fault, FaultClass, Phase
 from settled.core.values import replace
 from tests.core.faults.fakes import made, through
 
@@ -131,6 +131,26 @@ def test_a_refusal_that_was_seen_is_told_by_its_status() -> None:
     assert weighed(refusal, error=error) == (PERMANENT, NONE, "http_402")
 
 
+def test_of_several_requests_the_last_ones_refusal_is_told() -> None:
+    three = (answered(401, b"who?"), answered(429, b"later"), answered(422, b"no such customer"))
+    said = weigh(DOUBT, OURS, Sight(three), Reach(hooked=True))
+    assert (said.kind, said.code, said.message) == (PERMANENT, "http_422", "no such customer")
+
+
+def test_an_error_with_a_status_speaks_of_the_last_request_whatever_came_before() -> None:
+    stripe = made("stripe.CardError", "declined", http_status=402)
+    assert weighed(answered(422), unsent(), answered(402), error=stripe)[1] is NONE
+    assert weighed(answered(402), answered(402), unsent(), error=stripe)[1] is MAYBE
+
+
+def test_of_the_layers_of_a_client_the_first_that_raised_tells() -> None:
+    never, lost = made("httpx.ConnectError", "refused"), made("httpx.ReadTimeout", "slow")
+    for errors, evidence in (((never, lost), NONE), ((lost, never), MAYBE)):
+        one = Seen("POST", phase=Phase.UNSEEN, errors=errors)
+        assert weighed(one, error=errors[0])[1] is evidence
+        assert kept(Sight((one,)), clean)[0].error == type(errors[0]).__name__
+
+
 def test_our_own_time_out_speaks_of_the_request_that_it_cut() -> None:
     cut = Seen("POST", cut=True)
     error = TimeoutError()
@@ -182,6 +202,12 @@ def test_where_nothing_goes_unseen_a_look_that_failed_is_all_there_was() -> None
     assert weighed(looked(200), error=KeyError(), hooked=True)[1] is MAYBE
 
 
+def test_a_document_that_was_read_may_be_about_errors_and_is_no_refusal() -> None:
+    body = b'{"error": {"code": 404, "message": "no such order"}}'
+    assert weighed(answered(200, body), error=KeyError(), hooked=True)[1] is NONE
+    assert weighed(answered(200, body, "GET"), error=KeyError(), hooked=True)[1] is MAYBE
+
+
 # --- phases that leave it open ------------------------------------------------------------
 
 
@@ -223,6 +249,48 @@ def test_what_the_tool_did_in_part_stays_so() -> None:
     for evidence in (Evidence.SOME, Evidence.DONE):
         fault = Fault(FaultClass.PARTIAL, evidence, "x")
         assert weigh(fault, OURS, Sight((unsent(),)), Reach(hooked=True)) == fault
+
+
+# --- what a proof says besides ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "unsent_is", "refused_is"),
+    [
+        (UNKNOWN, RETRYABLE, PERMANENT),
+        (PERMANENT, PERMANENT, PERMANENT),
+        (FaultClass.CANCELLED, FaultClass.CANCELLED, FaultClass.CANCELLED),  # nobody waits for it any more
+    ],
+)
+def test_what_is_proved_may_well_go_better_unless_the_attempt_ended_for_a_reason_of_its_own(
+    kind: FaultClass, unsent_is: FaultClass, refused_is: FaultClass
+) -> None:
+    doubt = replace(DOUBT, kind=kind, uncertain=True)
+    sure = replace(doubt, kind=unsent_is, evidence=NONE, uncertain=False)
+    assert weigh(doubt, OURS, Sight((unsent(),)), Reach()) == sure
+    assert weighed(answered(422), fault=doubt, hooked=True)[:2] == (refused_is, NONE)
+
+
+@pytest.mark.parametrize(("body", "message"), [(b"no such customer", "no such customer"), (b"", DOUBT.message)])
+def test_a_refusal_that_says_nothing_leaves_the_attempts_own_words(body: bytes, message: str) -> None:
+    assert weigh(DOUBT, OURS, Sight((answered(422, body),)), Reach(hooked=True)).message == message
+
+
+def test_how_long_a_refusal_asks_to_wait_is_reckoned_from_the_attempts_own_clock() -> None:
+    throttled = answered(429, headers={"retry-after": "Sun, 06 Nov 1994 08:49:37 GMT"})
+    at = 784_111_777.0  # that instant
+    for now, wait in ((at - 30.0, 30.0), (at - 7.0, 7.0)):
+        said = weigh(DOUBT, OURS, Sight((throttled,)), Reach(hooked=True, now=now))
+        assert (said.evidence, said.retry_after) == (NONE, wait)
+
+
+@pytest.mark.parametrize(("state", "evidence"), [("23505", NONE), ("08006", MAYBE)], ids=["refused", "lost"])
+def test_an_answer_without_a_status_is_a_databases_and_its_error_says_what_it_proves(
+    state: str, evidence: Evidence
+) -> None:
+    error = made("psycopg.Error", sqlstate=state)
+    assert weighed(Seen("EXECUTE", phase=Phase.ANSWERED, errors=(error,)), error=error, hooked=True)[1] is evidence
+    assert weighed(Seen("EXECUTE", phase=Phase.ANSWERED), hooked=True)[1] is MAYBE
 
 
 # --- over drawn sights --------------------------------------------------------------------
@@ -306,6 +374,17 @@ def test_what_is_kept_is_bounded_and_holds_no_secrets() -> None:
     assert len(one.target) == LONGEST_TARGET
     (bare,) = kept(Sight((seen,), bodies=False), clean)
     assert bare == replace(one, body="")
+
+
+def test_all_that_tells_something_of_a_request_is_kept() -> None:
+    seen = answered(201, b"made", "PUT", target="http://h/1", key="k1", begun=1.23456789, took=0.12345678)
+    (one,) = kept(Sight((seen,)), clean)
+    assert one == Exchange("PUT", "http://h/1", Phase.ANSWERED, 201, (), "made", "", 1.234568, 0.123457, "k1")
+
+
+def test_a_body_that_is_no_text_is_kept_as_far_as_it_is_one() -> None:
+    (one,) = kept(Sight((answered(200, b"caf\xe9 \xc3\xa9"),)), clean)
+    assert one.body == "caf\ufffd \u00e9"
 
 
 def test_of_many_requests_the_first_and_the_last_are_kept() -> None:

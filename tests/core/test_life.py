@@ -8,7 +8,7 @@ import pytest
 
 from settled.core import codec
 from settled.core.claim import Claim
-from settled.core.commands import AwaitCall, CheckOwners, Report, Shut, Spill, Tell, Transact
+from settled.core.commands import AwaitCall, CheckOwners, Report, Shut, Spill, Tell
 from settled.core.entry import Entry
 from settled.core.late import Evidence
 from settled.core.model import Effect, KeyKind, Standing
@@ -21,22 +21,15 @@ from settled.core.states import State
 from settled.core.values import replace
 from settled.errors import JournalError
 from tests.core.build import ME, at, attempt, call, journal
-from tests.core.script import LOST, SAID_NO, SAID_NOTHING, SAID_YES, Script, drive, life, policy
+from tests.core.script import LOST, SAID_NO, SAID_NOTHING, SAID_YES, Script, drive, life, policy, sent, told
 
 if TYPE_CHECKING:
-    from settled.core.answer import Answer
     from settled.core.machine import Life
 
 S = State
 MAYBE, DONE, NONE = Standing.MAYBE, Standing.DONE, Standing.NONE
 RUN = "run:0::r"
 FOUND = codec.dumps("found")
-
-
-def sent(script: Script, kind: type) -> list[Any]:
-    """The commands, or the transitions, of one kind that went out."""
-    made = [c.transition if isinstance(c, Transact) else c for c in script.sent]
-    return [each for each in made if isinstance(each, kind)]
 
 
 def working(**changes: Any) -> Any:
@@ -79,10 +72,6 @@ def outside(**changes: Any) -> Life:
     assert made.ask is not None
     made.ask = replace(made.ask, **({"kind": KeyKind.RANDOM, "key": "fresh"} | changes))
     return made
-
-
-def told(answer: Answer) -> tuple[str, str]:
-    return answer.status, answer.reason
 
 
 # --- who is told what ---------------------------------------------------------------------

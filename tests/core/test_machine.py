@@ -379,7 +379,7 @@ def test_a_journal_that_fails_after_the_effect_loses_nothing(outcome: Any, effec
     script = Script(journal(), [outcome], broken={"End"})
     answer = drive(script, life(policy(effect=effect)))
     assert (answer.status, answer.recorded, answer.reason) == (status, False, "journal_failed")
-    assert answer.value == ("value" if status == "succeeded" else None)
+    assert (answer.value, answer.fresh) == (("value", True) if status == "succeeded" else (None, False))
     spilled = next(c.evidence for c in script.sent if isinstance(c, Spill))
     assert spilled.no == 1
     assert spilled.result == (codec.dumps("value") if status == "succeeded" else None)

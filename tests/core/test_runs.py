@@ -3,6 +3,7 @@
 import pytest
 
 from settled.core.books import Change, RunState
+from settled.core.entry import Entry
 from settled.core.progress import End
 from settled.core.runs import LeaveRun, ReadState, RenewRuns, SaveState, of_a_run_undone, run_of, scope_of_run
 from settled.core.saga import StartRollback
@@ -15,6 +16,43 @@ def enter(journal, claim="c1", run_id="trip", **more):
 
 def trip(journal):
     return journal.run("acme", "trip")
+
+
+# --- turns that look alike ---
+
+
+def turn(journal, *after, name="t", **more):
+    """Enter the run at a turn; ``after``: what was answered last before it, and the steps that this may be."""
+    return list(entered(journal, "trip", turn=name, after=after, **more).earlier)
+
+
+def made(journal, step):
+    """Make a call for a step in the entry that is at work."""
+    no = trip(journal).entry
+    begun(journal, scoped(journal, "trip", Entry(no), step=step))
+
+
+def test_an_entry_that_made_what_was_answered_before_a_turn_was_at_another_one_of_the_same_name(journal):
+    assert turn(journal, "a", "step a") == []
+    made(journal, "step b")
+    assert turn(journal, "b", "another", "step b") == [], "the second turn begins after b, which the first has made"
+    assert turn(journal, "b", "step b") == [2]
+    assert turn(journal, "b", "step b") == [2, 3]
+    assert turn(journal, "z", "step z") == [1, 2, 3, 4], "nobody has made what it comes after"
+
+
+def test_an_id_that_comes_again_within_a_turn_does_not_end_it(journal):
+    assert turn(journal, "b", "step b") == []
+    made(journal, "step b")
+    assert turn(journal, "b", "step b") == [1]
+    assert turn(journal, "b", "as it is named now", "step b") == [1, 2]
+
+
+def test_a_turn_whose_history_was_shortened_is_known_by_its_former_name(journal):
+    assert turn(journal, name="long") == []
+    assert turn(journal, name="short", turn_was="long") == [1]
+    assert turn(journal, name="short") == [1, 2]
+    assert turn(journal, name="long") == [1]
 
 
 # --- leaving ---
@@ -56,8 +94,10 @@ def test_a_run_that_is_undone_is_not_completed_by_its_entry(journal):
 def test_a_round_of_the_keeper_prolongs_the_runs_that_are_held(journal, clock):
     enter(journal)
     clock.advance(10.0)
-    assert journal.perform(RenewRuns([("acme", "trip", "c1")], 20.0, {"c1": 3})) == ()
-    assert (trip(journal).lease, trip(journal).tokens) == (clock().plus(20.0), 3)
+    assert journal.perform(RenewRuns([("acme", "trip", "c1")], 25.0)) == ()
+    assert (trip(journal).lease, trip(journal).tokens) == (clock().plus(25.0), 0)
+    assert journal.perform(RenewRuns([("acme", "trip", "c1")], 25.0, {"c1": 3})) == ()
+    assert trip(journal).tokens == 3
     assert journal.perform(RenewRuns([("acme", "trip", "c1")], 20.0)) == ()
     assert trip(journal).tokens == 3, "a round without a count takes nothing back"
 

@@ -19,7 +19,6 @@ from settled.core.commands import (
     Sleep,
     Spill,
     Tell,
-    Transact,
     Woke,
 )
 from settled.core.late import Evidence
@@ -35,16 +34,10 @@ from settled.core.values import replace
 from settled.core.wire import Wire
 from settled.errors import JournalError, NotExecuted
 from tests.core.build import OTHER, at, attempt, call, journal
-from tests.core.script import BUSY, LOST, REFUSED, SAID_NO, SAID_NOTHING, Script, drive, life, policy
+from tests.core.script import BUSY, LOST, REFUSED, SAID_NO, SAID_NOTHING, Script, drive, life, policy, sent
 
 S = State
 STALE = Fault(FaultClass.PERMANENT, Proof.NONE, "http_401", refresh=True)
-
-
-def sent(script: Script, kind: type) -> list[Any]:
-    """The commands, or the transitions, of one kind that went out."""
-    made = [c.transition if isinstance(c, Transact) else c for c in script.sent]
-    return [each for each in made if isinstance(each, kind)]
 
 
 def by_value(**faults: Fault) -> Any:
