@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from settled.journals.redis import RedisJournal
+from settled.journals.redis import RedisJournal, transactions
 from settled.journals.redis.books import RedisBooks
 from settled.journals.redis.transactions import Transactions
 from settled.testing.agreement import Agreement
@@ -55,16 +55,16 @@ def test_it_agrees_when_nothing_is_guessed(one_server, monkeypatch):
 
 def test_it_agrees_when_every_commit_finds_another_state(one_server, monkeypatch):
     """As if another process had just changed something: the commit says what stands, and is made once more."""
-    commit, turns, seen = Transactions.commit, itertools.cycle([True, False]), []
+    standing, turns, seen = transactions.standing, itertools.cycle([True, False]), []
 
-    def changed_meanwhile(self, hints, books, now):
-        script, about, words = commit(self, hints, books, now)
-        if next(turns) and sum(about[-1][:3]):  # the first of the conditions does not hold
-            words[sum(about[2:5])] = b"of another time"
+    def changed_meanwhile(read):
+        counts, stand = standing(read)
+        if next(turns) and stand:  # the first of the conditions does not hold
+            stand[0] = b"of another time"
             seen.append(True)
-        return script, about, words
+        return counts, stand
 
-    monkeypatch.setattr(Transactions, "commit", changed_meanwhile)
+    monkeypatch.setattr(transactions, "standing", changed_meanwhile)
     run_state_machine_as_test(agreement(one_server), settings=chosen(12, 40))
     assert seen
 
@@ -74,10 +74,9 @@ def test_it_agrees_when_every_answer_to_a_commit_is_lost(one_server, monkeypatch
     ask, lost = Transactions.ask, []
 
     def once(self, request):
-        answer = ask(self, request)
-        script, about, _ = request
-        if script == "commit" and about[5:7] not in lost:
-            lost.append(about[5:7])
+        answer, commit = ask(self, request), (self._client, self._number)
+        if request[0] == "commit" and commit not in lost:
+            lost.append(commit)
             raise ConnectionError("the answer was lost")
         return answer
 
