@@ -46,6 +46,20 @@ if TYPE_CHECKING:
     from settled.tokens import RunToken
 
 
+def _check_name(run_id: str) -> None:
+    if not run_id or not isinstance(run_id, str):
+        raise DeclarationError("a run needs an id that stays the same when it starts again: guard.run('trip-42')")
+    if MARK in run_id:
+        raise DeclarationError("a run's id has no control characters: U+001F stands between a run and a lane of it")
+
+
+def _check_limits(within: float | None, answered: Sequence[str]) -> None:
+    if within is not None and not within >= 0:  # so that NaN is refused too
+        raise DeclarationError(f"within must be a number of seconds from 0 on, not {within!r}")
+    if isinstance(answered, str):
+        raise DeclarationError(f"answered must be a sequence of steps: answered=[{answered!r}]")
+
+
 class Run:
     """Made by ``guard.run(…)``; a sync and an async context manager.
 
@@ -67,17 +81,11 @@ class Run:
         tokens: TokenWindow | None = None,
         breaker: BreakerPolicy | None = None,
     ) -> None:
-        if not run_id or not isinstance(run_id, str):
-            raise DeclarationError("a run needs an id that stays the same when it starts again: guard.run('trip-42')")
-        if MARK in run_id:
-            raise DeclarationError("a run's id has no control characters: U+001F stands between a run and a lane of it")
-        if within is not None and not within >= 0:  # so that NaN is refused too
-            raise DeclarationError(f"within must be a number of seconds from 0 on, not {within!r}")
+        _check_name(run_id)
+        _check_limits(within, answered)
         demand("retries", retries, RetryBudget)
         demand("tokens", tokens, TokenWindow)
         demand("breaker", breaker, BreakerPolicy)
-        if isinstance(answered, str):
-            raise DeclarationError(f"answered must be a sequence of steps: answered=[{answered!r}]")
         self.guard, self.run_id, self.turn = guard, run_id, turn
         self.saga, self.on_error = saga, saga.on_error
         self.undoes = saga.on_error == "compensate"
