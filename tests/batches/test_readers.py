@@ -60,23 +60,7 @@ def test_http_207():
     assert read(http_207, answer, items) == expected
     assert read(http_207, {"results": answer[::-1], "took": 1}, items) == expected
     assert read(http_207, [{"statusCode": 200}, {"status": True}], [1, 2]) == ["done", "unknown"]
-    assert read(http_207, [{"status": 302}, {"status": 299}], [1, 2]) == [
-        "unknown",
-        "done",
-    ]  # that is for another place
     assert http_207.merge({"took": 1, "results": []}, ["x"], items) == {"took": 1, "results": ["x"]}
-
-
-@pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize("form", [int, str])
-def test_answers_that_are_named_by_numbers_come_in_any_order(first, form):
-    """As those of Microsoft Graph's batches do, for requests that the tool itself has numbered."""
-    answers = [{"id": form(first + n), "status": status} for n, status in enumerate((201, 400, 500))]
-    items = [{"title": "a"}, {"title": "b"}, {"title": "c"}]
-    for order in itertools.permutations(answers):
-        assert read(http_207, {"responses": list(order)}, items) == ["done", "failed", "unknown"]
-    far = [{**answer, "id": form(70 + n)} for n, answer in enumerate(answers)]
-    assert read(http_207, far, items) == ["done", "failed", "unknown"]
 
 
 PUT = [{"PutRequest": {"Item": {"id": {"S": name}}}} for name in "abb"]
@@ -124,23 +108,6 @@ GRAPHQL = [
     ({"data": None, "errors": [error("INTERNAL_SERVER_ERROR")]}, ["unknown", "unknown"]),
     ({"errors": [error("BAD_USER_INPUT")]}, ["failed", "failed"]),
 ]
-
-
-REFUSED = [{"field": ["title"], "message": "Throttled", "code": "BLANK"}]
-USER_ERRORS = [
-    ({"product": None, "userErrors": REFUSED}, "failed"),
-    ({"product": None, "clientMutationId": "c", "userErrors": [{"field": None, "message": "words"}]}, "failed"),
-    ({"product": {"id": 1}, "userErrors": REFUSED}, "unknown"),  # some of it may have been done
-    ({"product": {"id": 1}, "userErrors": []}, "done"),
-    ({"product": {"id": 1}, "userErrors": None}, "done"),
-    ({"userErrors": ["words"]}, "done"),
-    (["userErrors"], "done"),
-]
-
-
-@pytest.mark.parametrize(("payload", "part"), USER_ERRORS)
-def test_a_mutation_that_refuses_field_by_field(payload, part):
-    assert read(graphql, {"data": {"a": {"id": 1}, "b": payload}}, ["a", "b"]) == ["done", part]
 
 
 @pytest.mark.case("CASE-040-graphql-200-throttled")
