@@ -112,15 +112,15 @@ def test_what_stands_or_is_open_in_a_calls_place_is_told_for_it_and_begins_nothi
 
 @pytest.mark.parametrize("state", [S.SUCCEEDED, S.UNKNOWN, S.PROCESSING, S.PARTIAL])
 def test_a_model_that_asks_for_something_else_is_told_what_was_done_in_place_of_calls_of_the_tool(state: State) -> None:
-    step = instead(state)
-    assert found(by_model(**OTHER_CALL, alive=frozenset({"op_i"})), step) == Untold((step,))
+    step, seen = instead(state), {**OTHER_CALL, "alive": frozenset({"op_i"})}
+    assert found(by_model(**seen), step) == Untold((step,))
     assert found(asked(**OTHER_CALL), step) is None
-    assert found(by_model(**OTHER_CALL, falls_to=()), step) is None
-    assert found(by_model(**OTHER_CALL, despite=frozenset({"op_i"})), step) is None
+    assert found(by_model(**seen, falls_to=()), step) is None
+    assert found(by_model(**seen, despite=frozenset({"op_i"})), step) is None
     for change in ({"lane": "aside"}, {"scope": "run:0::x"}, {"entry": 2}, {"identity": "1:m"}, {"tool": "sms"}):
         other = instead(state, **change)
-        assert found(by_model(**OTHER_CALL, identity_declared=True), other) is None
-    assert found(by_model(Entry(2, (1,), answered={"op_i": "1:m"}), **OTHER_CALL, while_unknown="allow"), step) is None
+        assert found(by_model(**seen, identity_declared=True), other) is None
+    assert found(by_model(Entry(2, (1,), answered={"op_i": "1:m"}), **seen, while_unknown="allow"), step) is None
 
 
 def test_a_model_in_its_first_entry_is_told_of_nothing_that_was_done_instead() -> None:
