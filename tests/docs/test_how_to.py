@@ -273,3 +273,11 @@ def test_ask_a_person(guard):
     assert asked.status == "awaiting_approval"
     run("docs/how-to/ask-a-person.md", 1, guard=guard, operation_id=asked.operation_id)
     assert guard.look(asked.operation_id).status == "refused", "one has agreed, and one has refused"
+
+
+def test_a_guard_that_is_put_to_work_begins_nothing_anew(tmp_path):
+    place = {"sqlite:////var/lib/agent/journal.db": f"sqlite:///{tmp_path}/journal.db"}
+    with pytest.raises(settled.JournalError):
+        run("docs/how-to/deploy.md", 0, replace=place)
+    settled.Guard(f"sqlite:///{tmp_path}/journal.db").close()
+    run("docs/how-to/deploy.md", 0, replace=place)["guard"].close()
