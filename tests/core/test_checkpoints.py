@@ -58,14 +58,15 @@ def on_record(script: Script) -> int:
 # --- what it sends ------------------------------------------------------------------------
 
 
-def test_what_each_attempt_sends_is_on_record_before_it_leaves_and_once() -> None:
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_what_each_attempt_sends_is_on_record_before_it_leaves_and_once(attempts: int) -> None:
     seen: list[int] = []
     made = in_run({"effect": Effect.IDEMPOTENT})
-    share = metered(made)
-    script = Script(entered(), [LOST, LOST, "value"], meddle=at_invoke(lambda script: seen.append(on_record(script))))
+    share, outcomes = metered(made), [*[LOST] * (attempts - 1), "value"]
+    script = Script(entered(), outcomes, meddle=at_invoke(lambda script: seen.append(on_record(script))))
     assert drive(script, made).status == "succeeded"
-    assert seen == [100, 200, 300]
-    assert (share.meter.window.used, share.meter.unkept()) == (300, 0)
+    assert seen == [100 * no for no in range(1, attempts + 1)]
+    assert (share.meter.window.used, share.meter.unkept()) == (100 * attempts, 0)
 
 
 def test_what_sends_nothing_or_is_not_counted_says_nothing_of_it() -> None:
