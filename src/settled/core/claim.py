@@ -26,7 +26,7 @@ from settled.core.charge import debit
 from settled.core.drafts import reserved
 from settled.core.fallback import FELL_BACK, give_way, note_step
 from settled.core.keys import scoped_key
-from settled.core.leave import ask_for, asked_anew, given, use
+from settled.core.leave import ask_for, asked_anew, given, needs_none, use, waits
 from settled.core.match import Match, find, reserve
 from settled.core.model import Effect, KeyKind
 from settled.core.parts import OF
@@ -105,7 +105,9 @@ class Claim(Struct, frozen=True):
             may = self.repeat and self._may_repeat(call, now) and not call.held
             return self._begin_series(books, call, now) if may else Doubtful(call, like)
         if call.state is State.AWAITING_APPROVAL and not is_by_hand(call):
-            return Stands(asked_anew(books, call, ask_leave, now), like)
+            if ask_leave is not None or waits(call, now):
+                return Stands(asked_anew(books, call, ask_leave, now), like)
+            call = needs_none(books, call, now)
         may = given(call, self.ask.terms, now) or self._new_series(call, now)
         if call.state in (State.NOT_DONE, State.PARKED) and may:
             return self._begin_series(books, call, now, like=like)
@@ -145,7 +147,8 @@ class Claim(Struct, frozen=True):
         unsettled = _unsettled(books, self.ask, call.operation_id)
         if unsettled is not None:
             return unsettled
-        if self.ask.leave is not None and call.state is State.NOT_DONE and not given(call, self.ask.terms, now):
+        undone = call.state in (State.NOT_DONE, State.PARKED)
+        if self.ask.leave is not None and undone and not given(call, self.ask.terms, now):
             return Stands(ask_for(books, call, self.ask.leave, now), like)
         pool = debit(books, call.tenant, call.tool, self.charge)
         if pool:

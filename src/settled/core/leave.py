@@ -62,6 +62,16 @@ def asked_anew(books: Books, call: Call, wanted: Leave | None, now: Moment) -> C
     return asked
 
 
+def needs_none(books: Books, call: Call, now: Moment) -> Call:
+    """Let go of a call that nobody decided on in time, and whose tool asks for no leave any more."""
+    free, row = evolve(call, Event.GRANT, now, detail=_NO_MORE, epoch=call.epoch + 1, series=0, leave=None)
+    books.put(free, row)
+    return free
+
+
+_NO_MORE = "nobody decided in time, and its tool asks for no leave any more"
+
+
 def _fresh(wanted: Leave, now: Moment) -> Leave:
     return replace(wanted, until=now.wall + wanted.within, by=(), given=False, used=False)
 
@@ -131,4 +141,4 @@ def waits(call: Call, now: Moment) -> bool:
     return call.state is State.AWAITING_APPROVAL and call.leave is not None and now.wall < call.leave.until
 
 
-__all__ = ["Decide", "ask_for", "asked_anew", "given", "person", "use", "waits"]
+__all__ = ["Decide", "ask_for", "asked_anew", "given", "needs_none", "person", "use", "waits"]

@@ -98,14 +98,15 @@ class Life(Jointly):
         """Claim until an attempt may begin; or return what answers without one."""
         claim = Claim(ask, charge=self.budget if self.again is not None and self.again.cost > 0 else None)
         while True:
-            shut = yield from (self.shut() if self.again is None else self._goes_on(self.again))
+            going = self.again
+            shut = yield from (self.shut() if going is None else self._goes_on(going))
             asked_at = self.at
             begin = claim if shut is None else replace(claim, begin=False)
             if self.share is not None and shut is None:
                 self.share.intend()
                 begin = replace(begin, checkpoint=self._to_send(ask))
             joins = shut is None and ask.terms.effect is Effect.TRANSACTIONAL
-            reply = yield from (self.jointly(ask, begin) if joins else self._claim(begin))
+            reply = yield from (self.jointly(ask, begin) if joins else self._claim(begin, going))
             if isinstance(reply, Answer):
                 return reply
             if isinstance(reply, Begun):
@@ -118,7 +119,7 @@ class Life(Jointly):
             if isinstance(reply, Stands | Busy | Doubtful):
                 self.like |= reply.like
             if shut is None:
-                yield from self.report("neutral")
+                yield from self._not_used(going)
             following = yield from self._unbegun(claim, reply, shut)
             if isinstance(following, Answer):
                 return following
@@ -130,12 +131,16 @@ class Life(Jointly):
         stop = yield from self._pause(step)
         return None if stop is None else rejected(stop.reason)
 
-    def _claim(self, claim: Claim) -> Flow[ClaimReply]:
+    def _not_used(self, going: Again | None) -> Flow[None]:
+        """Nothing began: what the breakers, and for one that goes on the budgets, were asked for is given back."""
+        yield from (self.report("neutral") if going is None else self._give_back(going))
+
+    def _claim(self, claim: Claim, going: Again | None = None) -> Flow[ClaimReply]:
         """Claim. If the journal's answer is lost, nothing is sent, and the record will say so."""
         try:
             event = yield Transact(claim)
         except JournalError:
-            yield from self.report("neutral")
+            yield from self._not_used(going)
             yield from self.do(Spill(Evidence(claim.ask.operation_id, 1, NEVER_SENT)))
             raise
         self.at = event.at

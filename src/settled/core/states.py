@@ -99,6 +99,7 @@ TABLE: dict[State, dict[Event, State]] = {
         _E.SUCCEED: _S.SUCCEEDED,
         _E.SPLIT: _S.PARTIAL,
         _E.ABSENT: _S.NOT_DONE,
+        _E.ASK_LEAVE: _S.AWAITING_APPROVAL,
         _E.EXPIRE: _S.EXPIRED,
     },
     _S.SUCCEEDED: {_E.UNDO: _S.COMPENSATING, _E.EXPIRE: _S.EXPIRED},
