@@ -16,6 +16,7 @@ from settled.core.entry import Entry
 from settled.core.fallback import INSTEAD, is_instead, last_step, stands_open
 from settled.core.model import Effect, KeyKind
 from settled.core.owed import owed_to
+from settled.core.parts import is_item
 from settled.core.rewind import is_set_aside
 from settled.core.rules import lease_over
 from settled.core.states import MAY_HAVE_EFFECT, State
@@ -176,7 +177,7 @@ def _may_bar(call: Call, ask: Ask) -> bool:
     """Whether the rule of doubt holds for this call: siblings, business keys and what the ask excludes are exempt."""
     at_once = ask.entry is None or call.series == ask.entry.no
     sibling = bool(ask.message) and call.message == ask.message and at_once
-    in_place = call.kind is KeyKind.SCOPED or is_instead(call)
+    in_place = call.kind is KeyKind.SCOPED or is_instead(call) or is_item(call)
     return not sibling and in_place and call.operation_id not in ask.despite
 
 
