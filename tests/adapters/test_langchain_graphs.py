@@ -5,13 +5,13 @@ from typing import Annotated, TypedDict
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.graph.message import add_messages
+from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, RetryPolicy, Send, interrupt
 
@@ -370,6 +370,42 @@ async def test_an_answer_that_ends_the_run_ends_it_and_the_next_turn_is_new(run,
         said = await run(saved(guard(), Script([[mail("ann", f"c{at}")]]), [sends]), GO)
         assert said["messages"][-1].content == "sent to ann"
         assert book.lines == ["ann"] * (at + 1)
+
+
+# --- histories that are cut while an agent works -------------------------------------------------------
+
+
+class KeepingFirst(AgentMiddleware):
+    """As LangChain's own example: the first message, and the last few."""
+
+    def before_model(self, state, runtime):
+        messages = state["messages"]
+        if len(messages) <= 3:
+            return None
+        recent = messages[-3:] if len(messages) % 2 == 0 else messages[-4:]
+        return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), messages[0], *recent]}
+
+
+class KeepingLast(AgentMiddleware):
+    def before_model(self, state, runtime):
+        messages = state["messages"]
+        kept = messages[-2:] if len(messages) > 3 else messages
+        return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *kept]}
+
+
+@pytest.mark.parametrize("cut", [KeepingFirst, KeepingLast])
+async def test_a_turn_whose_message_is_cut_off_is_answered_by_no_other_turn(book, guard, cut):
+    """What the next turn's history shows looks like an earlier one's; each process has an agent of its own."""
+    saver = InMemorySaver()
+    for turn in range(3):
+        asks = [[mail(to, f"{turn}-{n}")] for n, to in enumerate(("ann", "bob", "cid", "cid"))]
+        script, tools = Script([*asks, "done"]), [StructuredTool.from_function(book.mailer())]
+        own = create_agent(
+            Scripted(script=script), tools, middleware=[cut(), Guarded(guard(), EFFECTS)], checkpointer=saver
+        )
+        before = len(book.lines)
+        await own.ainvoke({"messages": [HumanMessage(f"mail all, {turn}")]}, ROOT)
+        assert set(book.lines[before:]) == {"ann", "bob", "cid"}
 
 
 # --- a node that makes messages of errors -------------------------------------------------------------

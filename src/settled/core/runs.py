@@ -188,6 +188,8 @@ class EnterRun(Struct, frozen=True):
             return just_before
         entries = [entry for entry in books.turn(self.tenant, self.run_id, self.turn) if entry < no]
         over = self._over(books, no, self.turn) if entries else 0
+        if self.turn_was:  # turns whose message is out of sight share a name: this one began under its own
+            over = max(over, min(books.turn(self.tenant, self.run_id, self.turn_was), default=no) - 1)
         return tuple(sorted(entry for entry in entries if entry > over))
 
     def _over(self, books: Books, no: int, turn: str) -> int:
