@@ -14,7 +14,7 @@ processing: claim>processing begin>processing ended>processing succeed>succeeded
 park>parked split>partial doubt>unknown ask_leave>awaiting_approval
 unknown: claim>processing succeed>succeeded fail>failed absent>not_done split>partial hold>unknown
 not_done: claim>processing succeed>succeeded split>partial fail>failed ask_leave>awaiting_approval expire>expired
-parked: claim>processing succeed>succeeded split>partial absent>not_done expire>expired
+parked: claim>processing succeed>succeeded split>partial absent>not_done expire>expired ask_leave>awaiting_approval
 succeeded: undo>compensating expire>expired
 failed: expire>expired
 partial: succeed>succeeded fail>failed undo>compensating expire>expired
