@@ -4,7 +4,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 
+from settled.journals.forks import tell_of_forks
 from settled.journals.sqlite import SqliteJournal
 from settled.testing.records import begun, make_ask
 from tests.journals.support import ENVIRONMENT, forked
@@ -70,6 +73,49 @@ def test_threads_that_fork_at_once(tmp_path):
     command = [sys.executable, "-c", FORKING, str(tmp_path / "one.db"), str(tmp_path / "two.db")]
     ended = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
     assert (ended.stdout, ended.stderr) == ("True [] 0 []\n", "")
+
+
+class Held:
+    """What rests while its process forks; let go by another thread than it was held by, it says so."""
+
+    def __init__(self, wrong):
+        self.lock, self.wrong, self.by = threading.Lock(), wrong, 0
+
+    def before_fork(self):
+        self.lock.acquire()
+        self.by = threading.get_ident()
+
+    def after_fork_in_parent(self):
+        if self.by != threading.get_ident():
+            self.wrong.append("let go by another thread's fork")
+        self.lock.release()
+        time.sleep(0.005)  # another thread that waits to fork goes on here
+
+    def after_fork_in_child(self):
+        pass
+
+
+def test_what_a_thread_holds_for_its_fork_no_other_lets_go():
+    wrong, pids = [], []
+    held = [Held(wrong) for _ in range(3)]
+    for each in held:
+        tell_of_forks(each)
+
+    def fork():
+        for _ in range(10):
+            pid = forked()
+            if not pid:
+                os._exit(0)
+            pids.append(pid)
+
+    threads = [threading.Thread(target=fork, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for pid in pids:
+        os.waitpid(pid, 0)
+    assert (len(pids), wrong) == (30, [])
 
 
 def test_a_fork_in_a_signal_handler_in_the_middle_of_a_fork(tmp_path):
