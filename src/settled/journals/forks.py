@@ -7,11 +7,9 @@ it. So every journal is brought to rest and its connections are closed before a 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Protocol
+import threading
+from typing import Protocol
 from weakref import WeakSet
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Forking(Protocol):
@@ -28,7 +26,17 @@ class Forking(Protocol):
 
 
 _alive: WeakSet[Forking] = WeakSet()
-_resting: list[Forking] = []
+
+
+class _Forks:
+    """The forks under way: one at a time, or one thread's journal is let go while another thread forks."""
+
+    def __init__(self) -> None:
+        self.turn = threading.RLock()  # a signal handler may fork in the middle of a fork
+        self.resting: list[list[Forking]] = []
+
+
+_forks = _Forks()
 
 
 def tell_of_forks(journal: Forking) -> None:
@@ -37,23 +45,25 @@ def tell_of_forks(journal: Forking) -> None:
 
 
 def _before() -> None:
-    for journal in list(_alive):
+    _forks.turn.acquire()
+    at_rest = [journal for each in _forks.resting for journal in each]  # in the middle of another fork
+    rested: list[Forking] = []
+    _forks.resting.append(rested)
+    for journal in _alive.difference(at_rest):
+        rested.append(journal)
         journal.before_fork()
-        _resting.append(journal)
-
-
-def _rested() -> Iterator[Forking]:
-    while _resting:
-        yield _resting.pop()
 
 
 def _in_parent() -> None:
-    for journal in _rested():
+    for journal in reversed(_forks.resting.pop()):
         journal.after_fork_in_parent()
+    _forks.turn.release()
 
 
 def _in_child() -> None:
-    for journal in _rested():
+    rested = [journal for each in _forks.resting for journal in each]
+    _forks.__init__()  # type: ignore[misc]  # anew: the other threads are the parent's
+    for journal in reversed(rested):
         journal.after_fork_in_child()
 
 

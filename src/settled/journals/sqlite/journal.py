@@ -150,6 +150,7 @@ class SqliteJournal(StoredJournal):
 
     def before_fork(self) -> None:
         """Close every connection, so that a child inherits none; waits for what is under way."""
+        self._forking = False
         if self._closed:
             return
         self._forking = self._commit.hold(self._file.busy_timeout + 1.0)
