@@ -7,8 +7,8 @@ from random import uniform
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.journals.redis.books import RedisBooks
-from settled.journals.redis.cells import pieces, text_of
-from settled.journals.redis.foresight import Hints, bare, hints_of
+from settled.journals.redis.cells import text_of
+from settled.journals.redis.foresight import Hints, hints_of
 from settled.journals.redis.sight import Sight
 from settled.journals.redis.trouble import Conflict, Fault
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from settled.core.model import Moment
     from settled.journals.commit import Member
-    from settled.journals.redis.cells import Stored
     from settled.journals.redis.transactions import Transactions
 
 _MOST_TOGETHER: Final = 5
@@ -28,7 +27,7 @@ class _Unforeseen(Exception):  # noqa: N818 - it never leaves this module: the g
     """A guess does not cover what a rule looks at."""
 
 
-def _refuse(wanted: Sight) -> None:
+def _refuse(_: Sight, wanted: Sight) -> None:
     raise _Unforeseen(wanted)
 
 
@@ -38,11 +37,11 @@ class Attempt:
     trips: int
     """How often the journal was looked at for what stands in the sight."""
     _deadline: float
-    _books: RedisBooks
 
     def __init__(self, common: Transactions, group: Sequence[Member]) -> None:
         self.common, self.group = common, group
-        self.transitions = [bare(member.transition) for member in group]
+        self.transitions = [getattr(each.transition, "transition", each.transition) for each in group]
+        """Without what wraps them."""
         self.hints = hints_of(self.transitions)
         self._found: tuple[Sight, Moment] | None = None
         """What stands, where a commit by a guess has found something else."""
@@ -78,7 +77,6 @@ class Attempt:
         now = None if sight is None else common.about_now()
         if sight is None or now is None:
             return False
-        guessed = list(sight.calls)
         books = RedisBooks(sight, _refuse)
         try:
             self._apply(books, now)
@@ -88,38 +86,37 @@ class Attempt:
         if found is None:
             return True
         common.doubt(self.transitions)
-        common.forget_own(guessed)
+        common.forget_own(sight.calls)
         self._found = found
         return False
 
-    def _fetch(self, wanted: Sight) -> None:
+    def _fetch(self, sight: Sight, wanted: Sight) -> None:
         """Look once more, at what was not foreseen. Raises ``Conflict`` if what was seen before has changed."""
         hints = Hints()
         hints.put_first(wanted)
         self.hints.put_first(wanted)
         self.trips += 1
         found, _ = self._shown(hints)
-        if not self._books.sight.add(found):
+        if not sight.add(found):
             raise Conflict
 
     def _shown(self, hints: Hints) -> tuple[Sight, Moment]:
-        (_, _, shown), before = self.common.ask(self.common.request(hints))
+        shown, before = self.common.ask(self.common.request(hints))
         return self._read(hints, shown, before)
 
-    def _read(self, hints: Hints, shown: bytes, before: float) -> tuple[Sight, Moment]:
-        said = pieces(shown)
-        at = 1 + len(hints.fields)
-        rows = dict(zip(hints.fields, said[1:at], strict=True))
+    def _read(self, hints: Hints, shown: Sequence[Any], before: float) -> tuple[Sight, Moment]:
+        at = 3 + len(hints.fields)
+        rows = dict(zip(hints.fields, shown[3:at], strict=True))
         ranges: dict[bytes, Sequence[bytes]] = {}
         for prefix in hints.prefixes:
-            end = at + 1 + int(said[at])
-            ranges[prefix], at = said[at + 1 : end], end
-        calls: dict[str, bytes | Stored] = dict(zip(map(text_of, said[at::2]), said[at + 1 :: 2], strict=True))
-        return Sight(calls, rows, ranges), self.common.hear(said[0], before)
+            end = at + 1 + shown[at]
+            ranges[prefix], at = shown[at + 1 : end], end
+        records = at + (len(shown) - at - len(hints.ids)) // 2
+        calls = dict(zip((*hints.ids, *map(text_of, shown[at:records])), shown[records:], strict=True))
+        return Sight(calls, rows, ranges), self.common.hear(shown, before)
 
     def _apply(self, books: RedisBooks, now: Moment) -> None:
         """Apply the rules of all members, each by itself."""
-        self._books = books
         for member, transition in zip(self.group, self.transitions, strict=True):
             member.reply, member.error = None, None
             try:
@@ -145,9 +142,9 @@ class Attempt:
         """Commit; return what stands if that is not what was looked at."""
         self.hints.put_first(books.read)
         common = self.common
-        (word, number, rest), before = common.ask_surely(common.commit(self.hints, books, about), self._deadline)
-        if word == b"shown":
-            return self._read(self.hints, rest, before)
-        common.hear_now_and_then(rest, before)
-        common.wrote(books, number if word == b"written" else None)
+        answer, before = common.ask_surely(common.commit(self.hints, books, about), self._deadline)
+        if answer[0] == b"shown":
+            return self._read(self.hints, answer, before)
+        common.hear_now_and_then(answer, before)
+        common.wrote(books, answer[1] if answer[0] == b"written" else None)
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from hashlib import blake2b
-from struct import unpack_from
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -22,7 +22,7 @@ from settled.journals.runs import read_run, run_values
 from settled.journals.unread import UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from settled.core.books import RunRecord
     from settled.core.call import Call, LogRow
@@ -39,6 +39,7 @@ GONE: Final = b"-"
 ANYWHERE: Final = b"0" * PLACE
 """The place of a member whose order does not matter."""
 
+_DIGEST: Final = blake2b(digest_size=PREFIX)
 _SMALL: Final = 4096
 """Bytes of a record that may be kept to be known again."""
 
@@ -56,22 +57,15 @@ class Stored(Struct, frozen=True):
     """See ``found_by.as_it_stands``; ``None``: not known yet."""
 
 
-def raw(text: str) -> bytes:
-    """Return any text, lone surrogates too, as bytes."""
-    return text.encode("utf-8", "surrogatepass")
-
-
-def text_of(data: bytes) -> str:
-    """Return the text that ``raw`` encoded."""
-    return data.decode("utf-8", "surrogatepass")
+raw: Final[Callable[[str], bytes]] = methodcaller("encode", "utf-8", "surrogatepass")
+"""Returns any text, lone surrogates too, as bytes."""
+text_of: Final[Callable[[bytes], str]] = methodcaller("decode", "utf-8", "surrogatepass")
+"""Returns the text that ``raw`` encoded."""
 
 
 def name(kind: str, *parts: str) -> bytes:
     """Return a name that no other kind and parts share."""
-    text = kind
-    for part in parts:
-        text += f" {len(part)}:{part}"
-    return raw(text)
+    return raw(kind + "".join([f" {len(part)}:{part}" for part in parts]))
 
 
 def key_row(key: str) -> bytes:
@@ -88,16 +82,12 @@ def note_row(kind: str, of: str) -> bytes:
 @lru_cache(maxsize=4096)
 def prefix(kind: str, *parts: str) -> bytes:
     """Return the prefix of the members that are found by these parts."""
-    return blake2b(name(kind, *parts), digest_size=PREFIX).digest()
+    digest = _DIGEST.copy()  # to set one up takes longer than to use it
+    digest.update(name(kind, *parts))
+    return digest.digest()
 
 
 ALERTS: Final = prefix("alerts")
-
-
-def pieces(shown: bytes) -> tuple[bytes, ...]:
-    """Return what a script has shown in one string: how long each piece is (see ``struct``), then all of them."""
-    form, _, said = shown.partition(b"\n")
-    return unpack_from(form, said)
 
 
 # --- records ---

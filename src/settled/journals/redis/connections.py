@@ -73,7 +73,8 @@ class Connections:
             info = line.info()
             self._check_role(info)
             run = f"{info.get('run_id')} {info.get('master_replid')}"
-            self._take(line.run("enter", [fresh, run, self.identity.seen, GAP, FORMAT]), mark, wanted)
+            about = fresh, run, str(self.identity.seen), str(GAP), FORMAT
+            self._take(line.run("enter", b"", [word.encode() for word in about]), mark, wanted)
             self.settings = read_settings(line, info)
         except BaseException:
             line.close()

@@ -3,7 +3,7 @@
 -- commits from the time on (in microseconds), ahead of all before it: a number that a client has seen, and that lies in
 -- the gap between two lives, is one that was lost.
 
-local _, fresh, run, seen, gap, form = unpack(p)
+local fresh, run, seen, gap, form = w[1], w[2], tonumber(w[3]), w[4], w[5]
 local m = redis.call('HMGET', meta, 'id', 'commits', 'sizes', 'run', 'lives', 'format')
 local time = redis.call('TIME')
 if not m[1] then

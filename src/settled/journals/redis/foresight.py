@@ -39,11 +39,6 @@ class Hints(Struct, eq=False):
         self.prefixes = {**read.ranges, **self.prefixes}
 
 
-def bare(transition: Any) -> Any:
-    """Return the transition inside of whatever wraps it."""
-    return getattr(transition, "transition", transition)
-
-
 def hints_of(transitions: Iterable[Any]) -> Hints:
     """Return what these transitions name."""
     hints = Hints()

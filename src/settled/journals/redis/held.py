@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class Held:
     """Cells and members as one transaction sees them, member by member of its batch.
 
-    ``fetch`` shows what was not foreseen; where it may not, it raises.
+    ``fetch`` adds to the sight what was not foreseen; where it may not, it raises.
     """
 
-    def __init__(self, sight: Sight, fetch: Callable[[Sight], None]) -> None:
+    def __init__(self, sight: Sight, fetch: Callable[[Sight, Sight], None]) -> None:
         self.sight = sight
         self._fetch = fetch
         self.read = Read()
@@ -60,7 +60,7 @@ class Held:
         read = self.read.calls
         if operation_id not in read:
             if operation_id not in self.sight.calls:
-                self._fetch(Sight(calls={operation_id: NEW}))
+                self._fetch(self.sight, Sight(calls={operation_id: NEW}))
             read[operation_id] = self.shown(operation_id)
         return read[operation_id]
 
@@ -78,7 +78,7 @@ class Held:
         if field in self.pages.rows:
             return self.pages.rows[field]
         if field not in self.sight.rows:
-            self._fetch(Sight(rows={field: NEW}))
+            self._fetch(self.sight, Sight(rows={field: NEW}))
         found = self.read.rows[field] = self.sight.rows[field]
         return found[VERSION:] if found else None
 
@@ -88,7 +88,7 @@ class Held:
         One that this transaction makes has the last places. ``sure``: that it stays so until the commit is checked.
         """
         if start not in self.sight.ranges:
-            self._fetch(Sight(ranges={start: ()}))
+            self._fetch(self.sight, Sight(ranges={start: ()}))
         listed = self.sight.ranges[start]
         if sure:
             self.read.ranges[start] = listed
@@ -115,13 +115,13 @@ class Held:
         """Fetch rows that will be looked at, all in one trip."""
         wanted = {field: NEW for field in fields if field not in self.sight.rows}
         if wanted:
-            self._fetch(Sight(rows=wanted))
+            self._fetch(self.sight, Sight(rows=wanted))
 
     def see_ranges(self, starts: Sequence[bytes]) -> None:
         """Fetch members that will be looked at, all in one trip."""
         wanted: dict[bytes, Sequence[bytes]] = {start: () for start in starts if start not in self.sight.ranges}
         if wanted:
-            self._fetch(Sight(ranges=wanted))
+            self._fetch(self.sight, Sight(ranges=wanted))
 
     # --- writing ---
 

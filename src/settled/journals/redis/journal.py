@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager, suppress
+from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.values import replace
@@ -16,10 +17,10 @@ from settled.journals.forks import tell_of_forks
 from settled.journals.mark import place_of
 from settled.journals.redis import audit, care, lists
 from settled.journals.redis.address import read_address
-from settled.journals.redis.cells import pieces
 from settled.journals.redis.connections import Connections
 from settled.journals.redis.foresight import Hints
 from settled.journals.redis.identity import Identity
+from settled.journals.redis.request import short
 from settled.journals.redis.settings import read_settings
 from settled.journals.redis.transactions import LOST_IF_FORGOTTEN, Transactions, refusal
 from settled.journals.spill import FileSpill
@@ -142,8 +143,8 @@ class RedisJournal(GroupJournal):
         try:
             with self._line(patient=False) as line:
                 before = clock.mono()
-                answer = line.run(*self._transactions.request(_NOTHING)).split(b"\n", 2)
-                return self._transactions.hear(pieces(self._transactions.checked(answer)[2])[0], before)
+                answer = self._transactions.checked(line.run(*self._transactions.request(_NOTHING)))
+                return self._transactions.hear(answer, before)
         except JournalError:
             if clock.last is None:
                 raise
@@ -164,9 +165,9 @@ class RedisJournal(GroupJournal):
 
     def _look_on(self, line: Line, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
         identity = self._connections.identity
-        about = [identity.journal_id, identity.seen, [len(each) for each in asked]]
-        answer = line.run("look", about, [word for each in asked for word in each])
-        return list(self._transactions.checked(answer if isinstance(answer, list) else answer.split(b"\n", 2))[2])
+        head = pack(">d", identity.seen) + short(identity.journal_id) + pack(f">{len(asked)}I", *map(len, asked))
+        answer = line.run("look", head, [word for each in asked for word in each])
+        return list(self._transactions.checked(answer)[2])
 
     def get(self, operation_id: str) -> Call | None:
         """Return one call."""

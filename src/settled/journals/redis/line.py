@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,6 @@ from redis.exceptions import ResponseError
 from redis.retry import Retry
 
 from settled.errors import JournalError
-from settled.journals.redis.cells import pack
 from settled.journals.redis.reader import Reader
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 HANGS: Final = 30.0
 """Seconds without an answer after which a server counts as gone."""
+_MOST_CUT: Final = 4000
+"""Words that one form cuts: all of them go over Lua's stack."""
 _HERE: Final = Path(__file__).parent
 _PARTS: Final = {
     "enter": ("check", "enter"),
@@ -54,25 +56,26 @@ class Line:
         self._socket = self.connection._sock  # noqa: SLF001 - it has no public name
         self._reader = Reader(self._socket.recv)
         self._keys = [key.encode() for key in address.keys]
-        count = b"*%d\r\n" % (5 + len(self._keys))
-        self._starts = {
-            name: count + _words(b"EVALSHA", self.call("SCRIPT", "LOAD", text), b"%d" % len(self._keys), *self._keys)
-            for name, text in SCRIPTS.items()
-        }
+        self._starts = {name: self._start(b"EVALSHA", self.call("SCRIPT", "LOAD", SCRIPTS[name])) for name in SCRIPTS}
+
+    def _start(self, command: bytes, script: bytes) -> bytes:
+        return _words(command, script, b"%d" % len(self._keys), *self._keys)
 
     def call(self, *words: Any) -> Any:
         """Send one command and return its answer."""
         return self._said(b"".join(self.connection.pack_command(*words)))
 
-    def run(self, name: str, about: Sequence[Any], words: Sequence[bytes] = ()) -> Any:
-        """Run a script and return its answer."""
-        head, rest = pack((list(map(len, words)), *about)), b"".join(words)
+    def run(self, name: str, head: bytes, words: Sequence[bytes]) -> Any:
+        """Run a script and return its answer. ``head``: the numbers that it begins with."""
+        n, said = cut(words)
+        rest = b"$%d\r\n%b\r\n%b" % (len(head), head, said)
+        n += 4 + len(self._keys)
         try:
-            return self._said(b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n" % (self._starts[name], len(head), head, len(rest), rest))
+            return self._said(b"*%d\r\n%b%b" % (n, self._starts[name], rest))
         except ResponseError as fault:
             if not str(fault).startswith("NOSCRIPT"):
                 raise
-            return self.call("EVAL", SCRIPTS[name], len(self._keys), *self._keys, head, rest)  # it has forgotten them
+            return self._said(b"*%d\r\n%b%b" % (n, self._start(b"EVAL", SCRIPTS[name]), rest))  # it has forgotten them
 
     def _said(self, request: bytes) -> Any:
         try:
@@ -102,3 +105,22 @@ class Line:
 def _words(*words: bytes) -> bytes:
     """Return words as the protocol has them."""
     return b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
+
+
+def cut(words: Sequence[bytes]) -> tuple[int, bytes]:
+    """Return words as a script reads them, as the protocol has that, and in how many parts.
+
+    These are a form of Lua's ``struct``, and all words in one; of very many several such pairs.
+    """
+    if len(words) > _MOST_CUT:
+        (n, some), (more, others) = cut(words[:_MOST_CUT]), cut(words[_MOST_CUT:])
+        return n + more, some + others
+    sizes = tuple(map(len, words))
+    form, said = _form(sizes), b"".join(words if 0 not in sizes else [word or b"\0" for word in words])
+    return 2, b"$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(form), form, len(said), said)
+
+
+@lru_cache(maxsize=1024)
+def _form(sizes: tuple[int, ...]) -> bytes:
+    """Return how words of these lengths are cut; one of none has its length, a nought, ahead of it."""
+    return ("c%d" * len(sizes) % sizes).replace("c0", "Bc0").encode()

@@ -2,14 +2,17 @@
 -- A call is kept as: version (number of the commit, 16), place (20), number of its last row of the log (16), record.
 -- A row is kept as: version (16), value. A member of the index is made of: prefix (16), place (20), name.
 
-local _, id, seen, n_ids, n_fields, n_prefixes, number, client = unpack(p)
-local asked = {'id', 'commits', 'sizes', 'wall', 'steady', 'boot', 'mono'}
-if client then asked[8], asked[9], asked[10] = 'rows', 'alerts', client end
-local m = call('HMGET', meta, unpack(asked))
+local seen, number, n_ids, n_fields, n_prefixes, id, client, behind = read('>ddI4I4I4Bc0Bc0', ARGV[1])
+local m
+if number == 0 then -- looks only
+  m = call('HMGET', meta, 'id', 'commits', 'sizes', 'wall', 'steady', 'boot', 'mono')
+else
+  m = call('HMGET', meta, 'id', 'commits', 'sizes', 'wall', 'steady', 'boot', 'mono', 'rows', 'alerts', client)
+end
 local wrong = trouble(id, seen, m[1], m[2], m[3])
 if wrong then return wrong end
 local time = call('TIME')
-local head = time[1] .. '.' .. sub('00000' .. time[2], -6) .. '\n' .. m[4] .. '\n' .. m[5] .. '\n' .. m[7] .. '\n' .. m[6]
+local clock = table.concat({time[1], time[2], m[4], m[5], m[7], m[6]}, '\n')
 
 local function fetch(key, names, first, n) -- what lies in a hash under some of these names
   if n <= 4000 then return n > 0 and call('HMGET', key, unpack(names, first, first + n - 1)) or {} end

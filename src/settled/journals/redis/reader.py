@@ -20,8 +20,8 @@ class Reader:
     """Reads answers: bytes, numbers, ``None``, and lists of such. Raises ``redis.RedisError``, ``OSError``."""
 
     def __init__(self, receive: Callable[[int], bytes]) -> None:
-        self._receive = receive
-        self._parser = hiredis.Reader(InvalidResponse, _refusal, notEnoughData=_NOT_YET)
+        parser = hiredis.Reader(InvalidResponse, _refusal, notEnoughData=_NOT_YET)
+        self._receive, self._feed, self._take = receive, parser.feed, parser.gets
 
     def answer(self) -> Any:
         """Read one answer. Raises ``redis.ResponseError`` for a refusal."""
@@ -30,8 +30,8 @@ class Reader:
             data = self._receive(_MOST)
             if not data:
                 raise Gone("the server has closed the connection")
-            self._parser.feed(data)
-            answer = self._parser.gets()
+            self._feed(data)
+            answer = self._take()
         if type(answer) is ResponseError:
             raise answer
         return answer

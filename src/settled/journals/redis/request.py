@@ -1,52 +1,67 @@
-"""What the scripts are asked: names, numbers and counts, and the words that are counted."""
+"""What the scripts are asked: numbers, among them counts, and the words that are counted."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from struct import Struct
+from typing import TYPE_CHECKING, Final
 
-from settled.journals.redis.cells import ALERTS, GONE, NEW, VERSION, call_data, raw
+from settled.journals.redis.cells import ALERTS, GONE, VERSION, call_data, raw
 
 if TYPE_CHECKING:
     from settled.journals.redis.foresight import Hints
     from settled.journals.redis.sight import Pages, Read
 
+LOOKED: Final = Struct(">dd3I").pack
+"""How far the journal had come, the number of the commit, and how many calls, rows and ranges are named."""
+CHANGES: Final = Struct(">dd12I").pack
+"""What time it may be, how far the log is cut off, how many of each kind must stand, and are written; 0: nothing."""
+CLOCK: Final = Struct(">5d").pack
+_ABSENT: Final = b"-"
+"""In place of what would be empty."""
 
-def named(hints: Hints) -> tuple[list[int], list[bytes]]:
+
+def short(text: str) -> bytes:
+    """Return a name of less than 256 bytes among the numbers."""
+    name = text.encode()
+    return b"%c%b" % (len(name), name)
+
+
+def named(hints: Hints) -> tuple[tuple[int, int, int], list[bytes]]:
     """Return how many calls, rows and ranges are named, and their names."""
     ids, fields, prefixes = hints.ids, hints.fields, hints.prefixes
-    return [len(ids), len(fields), len(prefixes)], [*map(raw, ids), *fields, *prefixes]
+    return (len(ids), len(fields), len(prefixes)), [*map(raw, ids), *fields, *prefixes]
 
 
 def standing(read: Read) -> tuple[list[int], list[bytes]]:
     """Return how many of each kind must stand as they were looked at, and how: versions, and lists of members."""
     words: list[bytes] = []
     for stored in read.calls.values():
-        words.append(NEW if stored is None else stored.version)  # noqa: PERF401 - mostly one: quicker so
+        words.append(_ABSENT if stored is None else stored.version)  # noqa: PERF401 - mostly one: quicker so
     for row in read.rows.values():
-        words.append(row[:VERSION])  # noqa: PERF401 - as above
+        words.append(row[:VERSION] or _ABSENT)  # noqa: PERF401 - as above
     for members in read.ranges.values():
         words.append(b"\n".join(members))  # noqa: PERF401 - as above
     return [len(read.calls), len(read.rows), len(read.ranges)], words
 
 
-def written(pages: Pages) -> tuple[list[int], list[bytes]]:
-    """Return how many of each kind are written, and what."""
-    words = pages.log.copy()
+def written(pages: Pages, words: list[bytes]) -> tuple[int, ...]:
+    """Add what is written; return how much of each kind that is."""
+    words += pages.log
     dropped: list[bytes] = []
     for operation_id, to in pages.calls.items():
         if to is None:
             dropped.append(raw(operation_id))
         else:
-            words += raw(operation_id), to.place, call_data(to.call)
+            words += raw(operation_id), to.place or _ABSENT, call_data(to.call)
     words += dropped
-    n_unset = _rows(pages, words)
+    n_unset = _rows(pages, words) if pages.rows else 0
     words += pages.left
     n_entered, n_new = _entered(pages, words)
     for alert in pages.alerts:
         words += ALERTS, alert
     n_put, n_set = len(pages.calls) - len(dropped), len(pages.rows) - n_unset
-    kinds = n_put, len(dropped), n_set, n_unset, len(pages.left), n_entered, n_new
-    return [len(pages.log) // 2, *kinds, len(pages.alerts)], words
+    n_changed = n_put, len(dropped), n_set, n_unset
+    return len(pages.log) // 2, *n_changed, len(pages.left), n_entered, n_new, len(pages.alerts)
 
 
 def _rows(pages: Pages, words: list[bytes]) -> int:

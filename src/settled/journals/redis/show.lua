@@ -1,34 +1,34 @@
--- One string, quicker to read than a list: how long each piece is, as Python's `struct` has it, then the pieces. A piece
--- without length stands for what is not there.
-local said, form, n_said = {head}, {#head}, 1
-local asked, shown = {}, {}
-for i = 1, n_ids do asked[i], shown[w[i]] = w[i], true end
-local function show(name)
-  if not shown[name] then asked[#asked + 1], shown[name] = name, true end
-end
+-- What stands, in one list, since each list in a list is slow: rows; of each range how many members, and they; the names
+-- of calls that are found in these, beside those that were asked for; and all these calls.
+local said, n = {'shown', m[2], clock}, 3
+local asked, n_asked = {}, n_ids
+for i = 1, n_ids do asked[i] = w[i] end
 local values = fetch(rows, w, n_ids + 1, n_fields)
 for i = 1, n_fields do
   local value = values[i] or ''
-  said[i + 1], form[i + 1] = value, #value
-  if value ~= '' and sub(w[n_ids + i], 1, 4) == 'key ' then show(sub(value, 17)) end
-end
-n_said = n_fields + 1
-for i = 1, n_prefixes do
-  local listed = members(w[n_ids + n_fields + i])
-  local number = tostring(#listed)
-  n_said = n_said + 1
-  said[n_said], form[n_said] = number, #number
-  for _, member in ipairs(listed) do
-    n_said = n_said + 1
-    said[n_said], form[n_said] = member, #member
-    show(sub(member, 37))
+  n = n + 1
+  said[n] = value
+  if value ~= '' and sub(w[n_ids + i], 1, 4) == 'key ' then
+    n_asked = n_asked + 1
+    asked[n_asked] = sub(value, 17)
   end
 end
-local records = fetch(calls, asked, 1, #asked)
-for i, name in ipairs(asked) do
-  local record = records[i] or ''
-  said[n_said + 1], form[n_said + 1] = name, #name
-  said[n_said + 2], form[n_said + 2] = record, #record
-  n_said = n_said + 2
+local known = {}
+for i = 1, n_prefixes do
+  local listed = members(w[n_ids + n_fields + i])
+  n = n + 1
+  said[n] = #listed
+  for j, member in ipairs(listed) do
+    local name = sub(member, 37)
+    said[n + j] = member
+    if not known[name] then n_asked, asked[n_asked + 1], known[name] = n_asked + 1, name, true end
+  end
+  n = n + #listed
 end
-return 'shown\n' .. m[2] .. '\n' .. concat(form, 's') .. 's\n' .. concat(said)
+for i = n_ids + 1, n_asked do
+  n = n + 1
+  said[n] = asked[i]
+end
+local records = fetch(calls, asked, 1, n_asked)
+for i = 1, n_asked do said[n + i] = records[i] or '' end
+return said

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from functools import lru_cache
 from random import uniform
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +23,7 @@ from settled.journals.clock import FRESH
 from settled.journals.redis.attempt import Attempt
 from settled.journals.redis.cells import Stored
 from settled.journals.redis.foresight import Hints, guess
-from settled.journals.redis.request import named, standing, written
+from settled.journals.redis.request import CHANGES, CLOCK, LOOKED, named, short, standing, written
 from settled.journals.redis.trouble import Conflict, Fault, away, explained
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from settled.journals.redis.connections import Connections
     from settled.journals.redis.sight import Sight
 
-    Request = tuple[str, Sequence[Any], list[bytes]]
-    """A script; names, numbers and counts; and the words that are counted."""
+    Request = tuple[str, bytes, list[bytes]]
+    """A script, numbers, among them counts, and the words that are counted."""
 
 _WELL: Final = (b"shown", b"written", b"done", b"seen")
 """What a script says first if the journal is whole."""
@@ -68,6 +69,7 @@ class Transactions:
     def begin_anew(self) -> None:
         """Be another client: at first, and in a forked child."""
         self._client, self._number = f"client {token_hex(8)}", 0
+        self._names = short(self._connections.identity.journal_id) + short(self._client)
         self._own.clear()
 
     def run(self, batch: Sequence[Member]) -> None:
@@ -112,7 +114,7 @@ class Transactions:
 
     # --- asking ---
 
-    def ask(self, request: Request) -> tuple[Sequence[bytes], float]:
+    def ask(self, request: Request) -> tuple[Sequence[Any], float]:
         """Ask once; return a word, how far the journal has come and what else is said, and when it was asked.
 
         Raises:
@@ -120,19 +122,18 @@ class Transactions:
             JournalError: It is not the journal that it was.
         """
         before = self.clock.mono()
-        answer = self._connections.line().run(*request).split(b"\n", 2)
-        return self.checked(answer), before
+        return self.checked(self._connections.line().run(*request)), before
 
-    def checked(self, answer: Sequence[bytes]) -> Sequence[bytes]:
+    def checked(self, answer: Sequence[Any]) -> Sequence[Any]:
         """Take note of how far the journal has come. Raises ``JournalError`` if it is not the one that it was."""
         identity = self._connections.identity
-        error = identity.error_for(answer) if answer[0] not in _WELL else None
+        error = None if answer[0] in _WELL else identity.error_for(answer)
         if error is not None:
             raise error
         identity.saw(int(answer[1]))
         return answer
 
-    def ask_surely(self, request: Request, deadline: float) -> tuple[Sequence[bytes], float]:
+    def ask_surely(self, request: Request, deadline: float) -> tuple[Sequence[Any], float]:
         """Ask; where the answer is lost, ask the same again: what was done is recognised by its number."""
         while True:
             try:
@@ -145,20 +146,20 @@ class Transactions:
 
     # --- time ---
 
-    def hear(self, head: bytes, before: float) -> Moment:
+    def hear(self, answer: Sequence[Any], before: float) -> Moment:
         """Return the journal's time by an answer that was asked for at ``before``."""
         if self._given is not None:
             return self._given()
-        *numbers, boot = head.split(b"\n")
-        now, wall, steady, mono = map(float, numbers)
-        reading = self.clock.read((now, wall, steady, boot.decode(), mono), before, self.clock.mono())
+        seconds, micros, record = answer[2].split(b"\n", 2)
+        row = int(seconds) + int(micros) / 1e6, *_clock_record(record)
+        reading = self.clock.read(row, before, self.clock.mono())
         self._heard, self.clock_record = (reading.moment, before), reading.record
         return reading.moment
 
-    def hear_now_and_then(self, head: bytes, before: float) -> None:
+    def hear_now_and_then(self, answer: Sequence[Any], before: float) -> None:
         """Read the time of an answer if the last reading has aged."""
         if self._heard is None or before - self._heard[1] > FRESH / 4:
-            self.hear(head, before)
+            self.hear(answer, before)
 
     def about_now(self) -> Moment | None:
         """Return the journal's time as it may be guessed: never early; ``None``: it is too long since it was read."""
@@ -178,9 +179,8 @@ class Transactions:
 
     def request(self, hints: Hints) -> Request:
         """Return the request to look at what the hints name."""
-        identity = self._connections.identity
-        looked, names = named(hints)
-        return "see", [identity.journal_id, identity.seen, *looked], names
+        looked, words = named(hints)
+        return "see", LOOKED(self._connections.identity.seen, 0, *looked) + self._names, words
 
     def commit(self, hints: Hints, books: RedisBooks, now: Moment | None) -> Request:
         """Return the request to commit, which bears the next number of this client; ``now``: the time if guessed.
@@ -188,13 +188,17 @@ class Transactions:
         Of the names the first are those that were looked at.
         """
         self._number += 1
-        looked, names = named(hints)
+        looked, words = named(hints)
         must_stand, versions = standing(books.read)
-        counts, changes = written(books.pages)
-        identity, guessed = self._connections.identity, now is not None and self._given is None and now.mono
-        about = [identity.journal_id, identity.seen, *looked, self._number, self._client]
-        about += guessed, self.clock_record or False, books.pages.trim or False, must_stand + counts
-        return "commit", about, names + versions + changes
+        words += versions
+        counts = written(books.pages, words)
+        head = LOOKED(self._connections.identity.seen, self._number, *looked) + self._names
+        about = 0.0 if now is None or self._given is not None else now.mono
+        head += CHANGES(about, books.pages.trim, *must_stand, *counts)
+        if self.clock_record is not None:
+            wall, steady, boot, mono, was_wall, was_steady = self.clock_record
+            head += CLOCK(wall, steady, mono, was_wall, was_steady) + boot.encode()
+        return "commit", head, words
 
     def wrote(self, books: RedisBooks, number: bytes | None) -> None:
         """Remember own calls at work as they stand now; without the number of their commit, forget them."""
@@ -235,6 +239,13 @@ class Transactions:
         if not begins or transition.ask.terms.effect is not Effect.WRITE:
             return None
         return refusal(self._connections.address.shown, losses)
+
+
+@lru_cache(maxsize=16)
+def _clock_record(said: bytes) -> tuple[float, float, str, float]:
+    """Return what is on record of a journal's clock, which answers repeat for about a second."""
+    wall, steady, mono, boot = said.split(b"\n", 3)
+    return float(wall), float(steady), boot.decode(), float(mono)
 
 
 LOST_IF_FORGOTTEN: Final = {
