@@ -126,8 +126,8 @@ class RedisBooks(RedisRuns):
             self._change(operation_id, before, found_by)
         own.calls[call.operation_id] = Stored(call, NEW, before.place if before else NEW, found_by)
         own.log += operation_id, log_data(row)
-        if call.kind is not KeyKind.RANDOM and row.event in (Event.CLAIM, Event.BEGIN):
-            self.enter(prefix("intents", call.operation_id), b"%d" % row.attempt)
+        if before is not None and call.kind is not KeyKind.RANDOM and row.event in (Event.CLAIM, Event.BEGIN):
+            self.enter(prefix("intents", call.operation_id), b"%d" % row.attempt)  # one made with it has its own place
 
     def _put_first(self, call: Call, operation_id: bytes, found_by: Mapping[bytes, bytes]) -> None:
         key = key_row(call.key)

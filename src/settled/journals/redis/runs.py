@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from settled.core.call import Call
 
 _FIRST: Final = b"0" * PLACE
+_BEHIND_ALL: Final = 9 * 10 ** (PLACE - 1)
+"""The place of what this transaction makes, as ``members`` has it."""
 UNDOING: Final = (RunState.ROLLING_BACK, RunState.PARTLY_COMPENSATED)
 
 
@@ -67,9 +69,14 @@ class RedisRuns(Held):
         """Return operation id, attempt and place of each intent of these calls, in the order of the log."""
         starts = {call.operation_id: prefix("intents", call.operation_id) for call in calls}
         self.see_ranges(list(starts.values()))
-        found = (
-            (op, int(attempt), int(place)) for op, start in starts.items() for place, attempt in self.members(start)
-        )
+        found: list[tuple[str, int, int]] = []
+        for number, call in enumerate(calls):
+            op = call.operation_id
+            listed = {int(attempt): int(place) for place, attempt in self.members(starts[op])}
+            if call.attempts and 1 not in listed:  # its first was put on record with it
+                stored = self.stored(op)
+                listed[1] = int(stored.place) if stored and stored.place else _BEHIND_ALL + number
+            found += [(op, attempt, place) for attempt, place in listed.items()]
         return sorted(found, key=itemgetter(2))
 
     def _moved(self, call: Call) -> str:
