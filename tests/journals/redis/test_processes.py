@@ -175,6 +175,12 @@ def test_a_worker_s_own_clock_counts_for_nothing(open_journal, monkeypatch, step
 # --- a server that dies ---
 
 
+def both_are_back(server):
+    """Whether both children have entered the journal anew, and so have seen what was lost."""
+    with server.client() as client:
+        return sum(each["cmd"] == "evalsha" for each in client.client_list()) == 2
+
+
 @pytest.mark.parametrize("appendfsync", ["always", "everysec"])
 @pytest.mark.parametrize("kind", ["valkey", "redis"])
 def test_what_was_told_survives_when_the_server_is_killed(tmp_path, kind, appendfsync):
@@ -188,6 +194,7 @@ def test_what_was_told_survives_when_the_server_is_killed(tmp_path, kind, append
             end()
             server.start()
         told += [child.stdout.readline().strip() for child in children for _ in range(200)]
+        until(lambda: both_are_back(server), "both")  # what was read may have been told before the server's end
         for child in children:
             child.kill()
             told += child.stdout.read().split("\n")[:-1]
