@@ -77,6 +77,8 @@ class Foresight:
         """Take in what one more will find; return whether that can be told."""
         kind = type(transition)
         if kind is End or kind is Close:
+            if kind is End and transition.checkpoint is not None:
+                return False  # a run's state is kept under the lock of its scope
             operation_id = transition.operation_id
             self.calls[operation_id] = call = known.own.get(operation_id)
             return call is not None
@@ -215,7 +217,7 @@ class ForetoldBooks(PostgresBooks):
         del key
         self._calls.pop(operation_id, None)
         self.written[operation_id] = call
-        self._last_put = len(self.statements) - 1
+        self._last_put = len(self._answers) + len(self.statements) - 1
 
     def apply(self, member: Member, now: Moment) -> None:
         """Apply the rule of one member. Raises ``Unforeseen``, or what the rule raises."""
@@ -228,10 +230,11 @@ class ForetoldBooks(PostgresBooks):
             self._new = ""
 
     def sent(self, answers: list[Answer]) -> None:
-        """What was written was sent, and these are the answers."""
+        """What was held back was sent, and these are the answers."""
         self.changed = True
-        self._answers = answers
-        self.log_row = answers[self._last_put]
+        self.statements.clear()
+        self._answers += answers
+        self.log_row = self._answers[self._last_put]
 
     def wrong(self) -> list[Member]:
         """Return the members whose insertion has found something, after all; nothing of them was written."""

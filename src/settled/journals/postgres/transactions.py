@@ -117,38 +117,50 @@ class Transactions:
         if now is None or foresight is None:
             return group
         books = ForetoldBooks(line, self._connections.identity.journal_id, foresight)
+        write = self._write_all if len(group) > 1 else self._write_one
         try:
-            for member in group:
-                books.apply(member, now)
-        except Exception:  # noqa: BLE001 - whatever it is, it shows when it has been looked first
-            return group
-        try:
-            self._commit(line, books, now)
+            write(line, books, group, now)
         except (psycopg.Error, Conflict):
             self.known.forget(foresight)
             self._heard = None
             raise
+        except Exception:  # noqa: BLE001 - whatever it is, it shows when it has been looked first
+            line.roll_back()
+            return group
+        self.see(books)
         wrong = books.wrong()
         self.known.learn(books.written)
         self.known.doubt(wrong)
         return wrong
 
-    def _commit(self, line: Line, books: ForetoldBooks, now: Moment) -> None:
-        """Write what books hold back, unless the time is not about ``now``."""
+    def _write_one(self, line: Line, books: ForetoldBooks, group: list[Member], now: Moment) -> None:
+        """Write what one member says, and commit, unless the time is not about ``now``."""
+        books.apply(group[0], now)
         statements, before = books.statements, self._clock.mono()
-        about = now.mono - LATE, now.mono + EARLY
         lately = self._heard is not None and before - self._heard[1] < FRESH / 4
         if self.given is not None:
             books.sent(line.at_once(statements))
         elif lately and len(statements) == 1:
             statement, values = statements[0]
-            books.sent(line.at_once([(surely(statement), (*values, *about))]))
+            books.sent(line.at_once([(surely(statement), (*values, *_about(now)))]))
         else:
-            asked, *answers = line.at_once([(SURELY, about), *statements])
+            asked, *answers = line.at_once([(SURELY, _about(now)), *statements])
             books.sent(answers)
             if not lately:
                 self._hear(asked, before)
-        self.see(books)
+
+    def _write_all(self, line: Line, books: ForetoldBooks, group: list[Member], now: Moment) -> None:
+        """The same for several, each sent as soon as it is said: the server works while the next rule is applied."""
+        before = self._clock.mono()
+        line.begin()
+        asked = line.send(SURELY, _about(now)) if self.given is None else None
+        for member in group:
+            books.apply(member, now)
+            books.sent([line.send(*each) for each in books.statements])
+        line.send("COMMIT")
+        line.settle()
+        if asked is not None:
+            self._hear(asked, before)
 
     def _hear(self, asked: Answer, before: float) -> None:
         """Read the time of an answer."""
@@ -230,6 +242,10 @@ def _apply(member: Member, books: PostgresBooks, now: Moment) -> None:
         member.fail(error)
     else:
         books.keep()
+
+
+def _about(now: Moment) -> tuple[float, float]:
+    return now.mono - LATE, now.mono + EARLY
 
 
 def worth_repeating(trouble: Exception) -> bool:
