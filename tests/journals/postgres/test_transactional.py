@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import psycopg
@@ -11,8 +12,10 @@ from psycopg.rows import dict_row
 
 import settled
 from settled.core.pausing import Pause
+from settled.journals.postgres.connections import Connections
 from settled.journals.postgres.joint import JointTransactions
 from settled.journals.postgres.line import Line
+from settled.transaction import EndedByTool
 from tests.journals.rows import TransactionalTools
 from tests.journals.support import ENVIRONMENT
 from tests.servers.pgbouncer import PgBouncer
@@ -84,6 +87,12 @@ def waits(monkeypatch):
     return found
 
 
+def elsewhere(work):
+    """Do it as another process does: not as part of the tool at work."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work).result(30)
+
+
 class TestOnPostgres(TransactionalTools):
     INSERT = "INSERT INTO orders (id) VALUES (%s)"
     DICTS = staticmethod(dict_row)
@@ -106,6 +115,57 @@ class TestOnPostgres(TransactionalTools):
 
         assert book.call(order="7").status == "unknown"
         assert book.call(order="7").status == "unknown"
+        assert rows() == ["7"]
+
+    def test_a_commit_of_its_own_is_seen_whatever_came_meanwhile(self, guard, rows, monkeypatch):
+        """The insertion sees first whether the transaction is still its own, and then what else is there."""
+        do, seen = JointTransactions.do, []
+
+        def noted(self, work):
+            try:
+                return do(self, work)
+            except EndedByTool:
+                seen.append(work.first.ask.key)
+                raise
+
+        other = settled.Guard(self.address(guard))
+
+        def book(order: str, tx: Tx) -> str:
+            self.put(tx, order)
+            if order == "7" and not seen:
+                monkeypatch.setattr(JointTransactions, "do", do)
+                for statement in ("COMMIT", "BEGIN"):
+                    tx.execute(statement)
+                seen.append("ended")
+                elsewhere(lambda: theirs(order="7"))
+            return order
+
+        ours, theirs = [each.tool(effect="transactional", key="{order}")(book) for each in (guard, other)]
+        ours(order="6")
+        monkeypatch.setattr(JointTransactions, "do", noted)
+        ours.call(order="7")
+        assert len(seen) == 2
+        assert rows() == ["6", "7", "7"]
+        other.close()
+
+    def test_who_gets_no_connection_holds_no_place(self, guard, rows, monkeypatch):
+        another, left = Connections.another, [2]
+
+        def away(self, *, lent=False):
+            left[0] -= lent
+            if lent and left[0] >= 0:
+                raise psycopg.OperationalError("the server is away")
+            return another(self, lent=lent)
+
+        monkeypatch.setattr(Connections, "another", away)
+        with settled.Guard(f"{self.address(guard)}&pool=1") as narrow:
+
+            @narrow.tool(effect="transactional")
+            def book(order: str, tx: Tx) -> None:
+                self.put(tx, order)
+
+            book(order="7")
+        assert left == [-1]
         assert rows() == ["7"]
 
     def test_an_error_that_the_tool_has_swallowed(self, guard, rows):
@@ -203,7 +263,7 @@ class TestOnPostgres(TransactionalTools):
         def book(order: str, tx: Tx) -> str:
             calls.append(order)
             if len(calls) == 2:
-                assert theirs(order=order) == "3 th"
+                assert elsewhere(lambda: theirs(order=order)) == "3 th"
             self.put(tx, f"{order}, {len(calls)}")
             return f"{len(calls)} th"
 

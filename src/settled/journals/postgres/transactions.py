@@ -156,7 +156,7 @@ class Transactions:
         asked = line.send(SURELY, _about(now)) if self.given is None else None
         for member in group:
             books.apply(member, now)
-            books.sent([line.send(*each) for each in books.statements])
+            books.sent(line.send_all(books.statements))
         line.send("COMMIT")
         line.settle()
         if asked is not None:
