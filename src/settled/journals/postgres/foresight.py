@@ -8,6 +8,7 @@ insertion that does nothing if there is anything like it, a fence on what is cha
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,7 @@ from settled.core.states import State
 from settled.journals.books import BY_KEY, NOTE, TableBooks, log_values
 from settled.journals.postgres.books import PostgresBooks
 from settled.journals.postgres.locks import looked_for_outside
-from settled.journals.postgres.statements import inserted_unless, inserted_within
+from settled.journals.postgres.statements import inserted_unless, inserted_whole
 from settled.journals.rows import changing, fixed
 
 if TYPE_CHECKING:
@@ -208,13 +209,9 @@ class ForetoldBooks(PostgresBooks):
 
     def _insert(self, call: Call, row: LogRow) -> None:
         """Let the insertion do nothing if anything is found by what was looked for."""
-        statement, values = self._bound()
+        statement, values = self.assumed(inserted_unless)
         self._new = call.operation_id
         self.statements.append((statement, (*fixed(call), *changing(call), *values, *log_values(row)[1:])))
-
-    def _bound(self) -> Statement:
-        """Return the insertion that is bound to what was taken for granted, and the values of that."""
-        return self.assumed(inserted_unless)
 
     def assumed(self, statement: Callable[..., str]) -> Statement:
         """Return a statement over what was taken for granted since the last one, and the values of that."""
@@ -257,18 +254,32 @@ class ForetoldBooks(PostgresBooks):
 
 
 class OwnBooks(ForetoldBooks):
-    """Of one member that is alone in its transaction: it may build on its own insertion.
+    """Of one member that is alone in its transaction: whatever becomes of its new call there is inserted at once."""
 
-    Where that does nothing the fence of what follows fails, and so the whole transaction.
-    """
+    def __init__(self, line: Line, journal_id: str, foresight: Foresight) -> None:
+        super().__init__(line, journal_id, foresight)
+        self._call: Call | None = None
+        """As it stands in the end."""
+        self._rows: list[LogRow] = []
+        """Of its log."""
 
     def within(self, number: str) -> None:
         """Bind the insertion to a transaction of the server, too."""
         self._values = [number]
 
-    def _bound(self) -> Statement:
-        return self.assumed(inserted_within)
+    def put(self, call: Call, row: LogRow) -> None:
+        """Keep the call and a log row of its change. Nobody waits for a call that nobody has seen: nobody is told."""
+        if row.no != len(self._rows) + 1 or (self._call and self._call.operation_id != call.operation_id):
+            raise Unforeseen
+        self._rows.append(row)
+        self._call = self._calls[call.operation_id] = self.written[call.operation_id] = call
 
-    def _now_stands(self, operation_id: str, call: Call | None, key: str) -> None:
-        super()._now_stands(operation_id, call, key)
-        self._calls[operation_id] = call
+    def apply(self, member: Member, now: Moment) -> None:
+        """Apply the rule of the member. Raises ``Unforeseen``, or what the rule raises."""
+        member.reply, call = member.transition.apply(self, now), self._call
+        if call is None:
+            raise Unforeseen
+        statement, values = self.assumed(partial(inserted_whole, len(self._rows)))
+        rows = [value for row in self._rows for value in log_values(row)[1:]]
+        self.statements.insert(0, (statement, (*fixed(call), *changing(call), *values, *rows)))
+        self._last_put = 0

@@ -77,9 +77,10 @@ class Answer(Struct, eq=False):
         return (self._come().get_value(0, 0) or b"").decode()
 
     def number(self) -> int:
-        """Return the ``bigint`` at the start of the first row; 0 if there is none. Raises ``psycopg.Error``."""
+        """Return the ``bigint`` at the start of the last row; 0 if there is none. Raises ``psycopg.Error``."""
         result = self._come()
-        return int.from_bytes(result.get_value(0, 0) or b"", "big", signed=True) if result.ntuples else 0
+        last = result.ntuples - 1
+        return int.from_bytes(result.get_value(last, 0) or b"", "big", signed=True) if last >= 0 else 0
 
     def fetchall(self) -> list[Any]:
         """Return the rows that are left. Raises ``psycopg.Error``."""

@@ -82,18 +82,26 @@ def inserted_unless(*look_ups: str) -> str:
 
     The values of the look-ups stand between those of the call and those of its row of the log.
     """
-    return _inserted_if(_nothing(look_ups))
+    return f"{_inserting(_nothing(look_ups))} {_INSERTED}"
 
 
 @lru_cache(maxsize=64)
-def inserted_within(*look_ups: str) -> str:
-    """The same, that fails where the transaction is another one than that of a number before the look-ups' values."""
-    return _inserted_if(f"CASE WHEN {_THIS_ONE} = 1 THEN {_nothing(look_ups)} END")  # in this order
+def inserted_whole(rows: int, *look_ups: str) -> str:
+    """Return what inserts a call with so many rows of its log, and fails where one of these finds anything.
+
+    It also fails where the transaction is another one than that whose number stands before the look-ups' values.
+    """
+    here = f"CASE WHEN {_THIS_ONE} = 1 THEN {_nothing(look_ups)} END"  # in this order
+    return (
+        f"{_inserting(here)} RETURNING operation_id) INSERT INTO log (operation_id, {_LOG}) "  # noqa: S608 - as above
+        f"SELECT one.operation_id, rows.* FROM (VALUES {', '.join([f'({_NINE})'] * rows)}) AS rows "
+        "LEFT JOIN one ON true RETURNING id"
+    )
+
+
+def _inserting(condition: str) -> str:
+    return f"WITH one AS (INSERT INTO calls ({_CALL}) SELECT {_PLACES} WHERE {condition}"
 
 
 def _nothing(look_ups: Sequence[str]) -> str:
     return " AND ".join(f"NOT EXISTS ({look_up})" for look_up in look_ups) or "true"
-
-
-def _inserted_if(condition: str) -> str:
-    return f"WITH one AS (INSERT INTO calls ({_CALL}) SELECT {_PLACES} WHERE {condition} {_INSERTED}"
