@@ -4,7 +4,6 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 
 import psycopg
 import pytest
@@ -18,7 +17,6 @@ from settled.journals.postgres.line import Line
 from settled.transaction import EndedByTool
 from tests.journals.rows import TransactionalTools
 from tests.journals.support import ENVIRONMENT
-from tests.servers.pgbouncer import PgBouncer
 
 Tx = settled.Transaction
 FORKING = """
@@ -255,6 +253,20 @@ class TestOnPostgres(TransactionalTools):
         book(order="2")
         assert len(waits) == 3, "of which the first is for what tidied up after the call before"
 
+    def test_a_new_call_has_its_whole_log(self, guard, book, open_journal):
+        """It is inserted as it stands in the end, and intent and end are there all the same."""
+        journal = open_journal()
+        for order in "12":
+            call = journal.get(book.call(order=order).operation_id)
+            assert [(row.no, row.event.value) for row in journal.log(call.operation_id)] == [
+                (1, "claim"),
+                (2, "succeed"),
+            ]
+            assert (call.log_no, call.state.value) == (2, "succeeded")
+        assert journal.verify().ok
+        assert journal.seal()
+        assert journal.verify().ok
+
     def test_what_comes_while_the_tool_is_at_work(self, guard, rows):
         """The look has found nothing, and yet the key is there at the end: its own row is rolled back."""
         other = settled.Guard(self.address(guard))
@@ -367,45 +379,3 @@ class TestOnPostgres(TransactionalTools):
             return [*tx.execute("SELECT %s::text, 7", ("\x1a0041",)).fetchone()]
 
         assert look() == ["\x1a0041", 7]
-
-
-LASTING = (
-    "SET search_path TO nowhere",
-    "SET statement_timeout TO '1ms'",
-    "SET ROLE tools",
-    "SET SESSION AUTHORIZATION tools",
-    "SELECT pg_advisory_lock(1)",
-    "CREATE TEMP TABLE lasting (x int)",
-    "DECLARE held CURSOR WITH HOLD FOR SELECT 1",
-    "LISTEN lasting",
-)
-STANDS = (
-    "SELECT current_user, session_user, current_setting('search_path'), current_setting('statement_timeout'), "
-    "(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 1), to_regclass('lasting')::text, "
-    "(SELECT count(*) FROM pg_cursors WHERE name = 'held'), (SELECT count(*) FROM pg_listening_channels())"
-)
-
-
-@pytest.mark.parametrize("pooled", [False, True])
-def test_nothing_of_a_tool_outlasts_its_transaction(postgres, schema_name, tmp_path, pooled):
-    """Behind a pooler the same session is anybody's next."""
-    with ExitStack() as stack:
-        admin = stack.enter_context(postgres.connect())
-        admin.execute("DROP ROLE IF EXISTS tools")
-        admin.execute("CREATE ROLE tools SUPERUSER")
-        server = stack.enter_context(PgBouncer(postgres, size=1)) if pooled else postgres
-        guard = stack.enter_context(settled.Guard(server.url(schema=schema_name, spill=tmp_path / "spill")))
-
-        @guard.tool(effect="transactional")
-        def use(statement: str, tx: settled.Transaction) -> list[str]:
-            return [str(each) for each in tx.execute(statement).fetchone() or ()] if "SELECT" in statement else []
-
-        @guard.tool(effect="transactional")
-        def leave(statement: str, tx: settled.Transaction) -> None:
-            tx.execute(statement)
-
-        before = use(STANDS)
-        for statement in LASTING:
-            leave(statement)
-            assert use(STANDS) == before, statement
-        admin.execute(f'DROP SCHEMA "{schema_name}" CASCADE')
