@@ -5,7 +5,24 @@ from contextlib import ExitStack
 import pytest
 
 import settled
+from settled.errors import JournalError
 from tests.servers.pgbouncer import PgBouncer
+
+
+def test_what_a_parent_had_lent_is_no_place_of_its_child(open_journal):
+    lending = open_journal(pool=1, patience=0.05)._lending
+    line = lending.take()
+    lending.forget()  # as a child does that was forked by the tool
+    lending.give_back(line)
+    own = lending.take()
+    assert own is not line
+    with pytest.raises(JournalError, match="raise pool="):
+        lending.take()
+    lending.give_back(own)
+    assert lending.take() is own
+    lending.give_back(own)
+    own.close()
+
 
 LASTING = (
     "SET search_path TO nowhere",

@@ -65,7 +65,9 @@ class Lending:
 
     def give_back(self, line: Line) -> None:
         """Let others have it."""
-        self._out.discard(line)
+        if line not in self._out:
+            return  # the parent's, in a child that was forked meanwhile
+        self._out.remove(line)
         try:
             self._take_back(line)
         finally:
