@@ -167,6 +167,8 @@ class ForetoldBooks(PostgresBooks):
     Every verb raises ``Unforeseen`` for what was not foretold.
     """
 
+    asked: tuple[Answer, float] | None = None
+    """What will tell the time, and when it was asked for on this process's own clock."""
     _new = ""
     """The call that the member under way has inserted."""
     _last_put = -1
