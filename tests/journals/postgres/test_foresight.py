@@ -15,6 +15,7 @@ from settled.core.states import State
 from settled.core.values import replace
 from settled.errors import JournalError
 from settled.journals.postgres.clock import ASK, SURELY, surely
+from settled.journals.postgres.foresight import ForetoldBooks, Unforeseen
 from settled.journals.postgres.line import Line
 from settled.journals.postgres.statements import inserted_unless
 from settled.journals.postgres.transactions import Transactions
@@ -198,6 +199,43 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(journal, monkeypatch):
     left[0] = 1
     assert ended(journal, call).log_no == 2
     assert journal.count() == {"succeeded": 2}
+
+
+def test_a_commit_of_several_whose_answer_is_lost_is_looked_up(journal, monkeypatch):
+    settle, left = Line.settle, [1]
+
+    def lost(line):
+        settle(line)
+        if left[0]:
+            left[0] -= 1
+            line.close()
+            settle(line)
+
+    monkeypatch.setattr(Line, "settle", lost)
+    asks = [random_ask() for _ in range(3)]
+    calls = [reply.call for reply in at_once(journal, list(map(Claim, asks)))]
+    assert [len(journal.log(call.operation_id)) for call in calls] == [1, 1, 1]
+
+
+def test_of_a_batch_that_is_given_up_nothing_stands(journal, postgres, monkeypatch, looked):
+    """What was sent by those before is taken back; then all of them are looked up."""
+    apply, turns = ForetoldBooks.apply, iter(range(1, 4))
+
+    def third_is_not_foreseen(books, member, now):
+        if next(turns) == 3:
+            books.line.settle()
+            raise Unforeseen
+        apply(books, member, now)
+
+    asks = [random_ask() for _ in range(3)]
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(ForetoldBooks, "apply", third_is_not_foreseen)
+        meanwhile.setattr(Transactions, "_perform", lambda self, line, group, locks: looked.append(group))
+        at_once(journal, [Claim(ask) for ask in asks])
+    assert [len(group) for group in looked] == [3]
+    ended(journal, begun(journal, random_ask()))
+    assert [journal.get(ask.operation_id) for ask in asks] == [None] * 3
+    assert "WARNING" not in postgres.log
 
 
 def test_a_planted_lack_of_the_condition_is_seen(journal, open_journal, monkeypatch):

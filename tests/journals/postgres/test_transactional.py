@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -11,11 +11,12 @@ from psycopg.rows import dict_row
 
 import settled
 from settled.core.pausing import Pause
+from settled.journals.postgres.connections import Connections
 from settled.journals.postgres.joint import JointTransactions
 from settled.journals.postgres.line import Line
+from settled.transaction import EndedByTool
 from tests.journals.rows import TransactionalTools
 from tests.journals.support import ENVIRONMENT
-from tests.servers.pgbouncer import PgBouncer
 
 Tx = settled.Transaction
 FORKING = """
@@ -84,6 +85,12 @@ def waits(monkeypatch):
     return found
 
 
+def elsewhere(work):
+    """Do it as another process does: not as part of the tool at work."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work).result(30)
+
+
 class TestOnPostgres(TransactionalTools):
     INSERT = "INSERT INTO orders (id) VALUES (%s)"
     DICTS = staticmethod(dict_row)
@@ -106,6 +113,57 @@ class TestOnPostgres(TransactionalTools):
 
         assert book.call(order="7").status == "unknown"
         assert book.call(order="7").status == "unknown"
+        assert rows() == ["7"]
+
+    def test_a_commit_of_its_own_is_seen_whatever_came_meanwhile(self, guard, rows, monkeypatch):
+        """The insertion sees first whether the transaction is still its own, and then what else is there."""
+        do, seen = JointTransactions.do, []
+
+        def noted(self, work):
+            try:
+                return do(self, work)
+            except EndedByTool:
+                seen.append(work.first.ask.key)
+                raise
+
+        other = settled.Guard(self.address(guard))
+
+        def book(order: str, tx: Tx) -> str:
+            self.put(tx, order)
+            if order == "7" and not seen:
+                monkeypatch.setattr(JointTransactions, "do", do)
+                for statement in ("COMMIT", "BEGIN"):
+                    tx.execute(statement)
+                seen.append("ended")
+                elsewhere(lambda: theirs(order="7"))
+            return order
+
+        ours, theirs = [each.tool(effect="transactional", key="{order}")(book) for each in (guard, other)]
+        ours(order="6")
+        monkeypatch.setattr(JointTransactions, "do", noted)
+        ours.call(order="7")
+        assert len(seen) == 2
+        assert rows() == ["6", "7", "7"]
+        other.close()
+
+    def test_who_gets_no_connection_holds_no_place(self, guard, rows, monkeypatch):
+        another, left = Connections.another, [2]
+
+        def away(self, *, lent=False):
+            left[0] -= lent
+            if lent and left[0] >= 0:
+                raise psycopg.OperationalError("the server is away")
+            return another(self, lent=lent)
+
+        monkeypatch.setattr(Connections, "another", away)
+        with settled.Guard(f"{self.address(guard)}&pool=1") as narrow:
+
+            @narrow.tool(effect="transactional")
+            def book(order: str, tx: Tx) -> None:
+                self.put(tx, order)
+
+            book(order="7")
+        assert left == [-1]
         assert rows() == ["7"]
 
     def test_an_error_that_the_tool_has_swallowed(self, guard, rows):
@@ -195,6 +253,20 @@ class TestOnPostgres(TransactionalTools):
         book(order="2")
         assert len(waits) == 3, "of which the first is for what tidied up after the call before"
 
+    def test_a_new_call_has_its_whole_log(self, guard, book, open_journal):
+        """It is inserted as it stands in the end, and intent and end are there all the same."""
+        journal = open_journal()
+        for order in "12":
+            call = journal.get(book.call(order=order).operation_id)
+            assert [(row.no, row.event.value) for row in journal.log(call.operation_id)] == [
+                (1, "claim"),
+                (2, "succeed"),
+            ]
+            assert (call.log_no, call.state.value) == (2, "succeeded")
+        assert journal.verify().ok
+        assert journal.seal()
+        assert journal.verify().ok
+
     def test_what_comes_while_the_tool_is_at_work(self, guard, rows):
         """The look has found nothing, and yet the key is there at the end: its own row is rolled back."""
         other = settled.Guard(self.address(guard))
@@ -203,7 +275,7 @@ class TestOnPostgres(TransactionalTools):
         def book(order: str, tx: Tx) -> str:
             calls.append(order)
             if len(calls) == 2:
-                assert theirs(order=order) == "3 th"
+                assert elsewhere(lambda: theirs(order=order)) == "3 th"
             self.put(tx, f"{order}, {len(calls)}")
             return f"{len(calls)} th"
 
@@ -307,45 +379,3 @@ class TestOnPostgres(TransactionalTools):
             return [*tx.execute("SELECT %s::text, 7", ("\x1a0041",)).fetchone()]
 
         assert look() == ["\x1a0041", 7]
-
-
-LASTING = (
-    "SET search_path TO nowhere",
-    "SET statement_timeout TO '1ms'",
-    "SET ROLE tools",
-    "SET SESSION AUTHORIZATION tools",
-    "SELECT pg_advisory_lock(1)",
-    "CREATE TEMP TABLE lasting (x int)",
-    "DECLARE held CURSOR WITH HOLD FOR SELECT 1",
-    "LISTEN lasting",
-)
-STANDS = (
-    "SELECT current_user, session_user, current_setting('search_path'), current_setting('statement_timeout'), "
-    "(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 1), to_regclass('lasting')::text, "
-    "(SELECT count(*) FROM pg_cursors WHERE name = 'held'), (SELECT count(*) FROM pg_listening_channels())"
-)
-
-
-@pytest.mark.parametrize("pooled", [False, True])
-def test_nothing_of_a_tool_outlasts_its_transaction(postgres, schema_name, tmp_path, pooled):
-    """Behind a pooler the same session is anybody's next."""
-    with ExitStack() as stack:
-        admin = stack.enter_context(postgres.connect())
-        admin.execute("DROP ROLE IF EXISTS tools")
-        admin.execute("CREATE ROLE tools SUPERUSER")
-        server = stack.enter_context(PgBouncer(postgres, size=1)) if pooled else postgres
-        guard = stack.enter_context(settled.Guard(server.url(schema=schema_name, spill=tmp_path / "spill")))
-
-        @guard.tool(effect="transactional")
-        def use(statement: str, tx: settled.Transaction) -> list[str]:
-            return [str(each) for each in tx.execute(statement).fetchone() or ()] if "SELECT" in statement else []
-
-        @guard.tool(effect="transactional")
-        def leave(statement: str, tx: settled.Transaction) -> None:
-            tx.execute(statement)
-
-        before = use(STANDS)
-        for statement in LASTING:
-            leave(statement)
-            assert use(STANDS) == before, statement
-        admin.execute(f'DROP SCHEMA "{schema_name}" CASCADE')

@@ -8,6 +8,8 @@ insertion that does nothing if there is anything like it, a fence on what is cha
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.ask import Begun
@@ -19,7 +21,7 @@ from settled.core.states import State
 from settled.journals.books import BY_KEY, NOTE, TableBooks, log_values
 from settled.journals.postgres.books import PostgresBooks
 from settled.journals.postgres.locks import looked_for_outside
-from settled.journals.postgres.statements import inserted_unless
+from settled.journals.postgres.statements import inserted_unless, inserted_whole
 from settled.journals.rows import changing, fixed
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from settled.core.call import Call, LogRow
     from settled.core.model import Moment
     from settled.journals.commit import Member
-    from settled.journals.postgres.line import Answer, Line
+    from settled.journals.postgres.line import Answer, Line, Statement
 
     LookUp = tuple[str, tuple[Any, ...]]
     """A statement and its values."""
@@ -70,13 +72,15 @@ class Foresight:
         self.calls: dict[str, Call | None] = {}
         self.tools: set[str] = set()
         """Of which there are new calls."""
-        self.nothing: set[LookUp] = set()
+        self.nothing: dict[LookUp, Any] = {}
         """Look-ups that will find nothing."""
 
     def add(self, transition: Any, known: Known) -> bool:
         """Take in what one more will find; return whether that can be told."""
         kind = type(transition)
         if kind is End or kind is Close:
+            if kind is End and transition.checkpoint is not None:
+                return False  # a run's state is kept under the lock of its scope
             operation_id = transition.operation_id
             self.calls[operation_id] = call = known.own.get(operation_id)
             return call is not None
@@ -91,32 +95,26 @@ class Foresight:
         nothing: Sequence[LookUp] = looked_for_outside(ask)
         if ask.kind is not KeyKind.RANDOM:
             nothing = ((BY_KEY, (ask.key,)),)
-        if not self.nothing.isdisjoint(nothing):
+        if not self.nothing.keys().isdisjoint(nothing):
             return False  # two like ones: the second will find the first
         self.calls[ask.operation_id] = None
         self.tools.add(ask.tool)
-        self.nothing.update(nothing)
-        self.nothing.add((NOTE, (PAUSED, ask.tool)))
+        self.nothing.update(dict.fromkeys(nothing, _NOTHING))
+        self.nothing[NOTE, (PAUSED, ask.tool)] = _NOTHING
         return True
+
+
+_SAID: Final = attrgetter(
+    *("begin", "pinned", "charge"),
+    *(f"ask.{name}" for name in ("scope", "run_id", "entry", "told", "leave", "falls_to", "instead")),
+)
+_OF_A_SIMPLE_ONE: Final = (True, "", None, "", "", None, "", None, (), None)
 
 
 def _is_simple(claim: Claim) -> bool:
     """Whether it begins a call outside of any run and other call, of which nothing is known in its process."""
     ask = claim.ask
-    return (
-        claim.begin
-        and not claim.pinned
-        and claim.charge is None
-        and ask.kind is not KeyKind.SCOPED
-        and not ask.scope
-        and not ask.run_id
-        and ask.entry is None
-        and not ask.told
-        and ask.leave is None
-        and not ask.falls_to
-        and ask.instead is None
-        and ask.while_unknown != "any"
-    )
+    return _SAID(claim) == _OF_A_SIMPLE_ONE and ask.kind is not KeyKind.SCOPED and ask.while_unknown != "any"
 
 
 class Known:
@@ -169,6 +167,8 @@ class ForetoldBooks(PostgresBooks):
     Every verb raises ``Unforeseen`` for what was not foretold.
     """
 
+    asked: tuple[Answer, float] | None = None
+    """What will tell the time, and when it was asked for on this process's own clock."""
     _new = ""
     """The call that the member under way has inserted."""
     _last_put = -1
@@ -176,7 +176,7 @@ class ForetoldBooks(PostgresBooks):
     def __init__(self, line: Line, journal_id: str, foresight: Foresight) -> None:
         super().__init__(line, journal_id, set())
         self._calls = dict(foresight.calls)
-        self._foreseen = dict.fromkeys(foresight.nothing, _NOTHING)
+        self._foreseen = foresight.nothing
         self._assumed: list[str] = []
         """What the member under way took for granted to find nothing, and what its insertion is bound to."""
         self._values: list[Any] = []
@@ -198,13 +198,24 @@ class ForetoldBooks(PostgresBooks):
         """Return that nothing is noted, if that was foretold: each insertion is bound to it by itself."""
         return TableBooks.note(self, kind, name)
 
+    def put(self, call: Call, row: LogRow) -> None:
+        """Keep a call and the log row of its change; what was foretold is not forgotten: the server looks anyway."""
+        before = self._calls.get(call.operation_id)
+        if row.no == 1:
+            self._insert(call, row)
+        elif before is None or before.log_no != row.no - 1:
+            raise Unforeseen
+        else:
+            self._update(before, call, row)
+        self._now_stands(call.operation_id, call, call.key)
+
     def _insert(self, call: Call, row: LogRow) -> None:
         """Let the insertion do nothing if anything is found by what was looked for."""
         statement, values = self.assumed(inserted_unless)
         self._new = call.operation_id
         self.statements.append((statement, (*fixed(call), *changing(call), *values, *log_values(row)[1:])))
 
-    def assumed(self, statement: Callable[..., str]) -> tuple[str, list[Any]]:
+    def assumed(self, statement: Callable[..., str]) -> Statement:
         """Return a statement over what was taken for granted since the last one, and the values of that."""
         made, values = statement(*self._assumed), self._values
         self._assumed, self._values = [], []
@@ -215,38 +226,62 @@ class ForetoldBooks(PostgresBooks):
         del key
         self._calls.pop(operation_id, None)
         self.written[operation_id] = call
-        self._last_put = len(self.statements) - 1
+        self._last_put = len(self._answers) + len(self.statements) - 1
 
     def apply(self, member: Member, now: Moment) -> None:
         """Apply the rule of one member. Raises ``Unforeseen``, or what the rule raises."""
         before = self._last_put
         member.reply, member.error = member.transition.apply(self, now), None
-        if self._assumed or self._last_put == before:
+        if self._assumed or self._values or self._last_put == before:
             raise Unforeseen  # nothing would see whether it was right
         if self._new:
             self._insertions.append((member, self._last_put, self._new))
             self._new = ""
 
     def sent(self, answers: list[Answer]) -> None:
-        """What was written was sent, and these are the answers."""
+        """What was held back was sent, and these are the answers."""
         self.changed = True
-        self._answers = answers
-        self.log_row = answers[self._last_put]
+        self.statements.clear()
+        self._answers += answers
+        self.log_row = self._answers[self._last_put]
 
     def wrong(self) -> list[Member]:
         """Return the members whose insertion has found something, after all; nothing of them was written."""
-        found = [each for each in self._insertions if self._answers[each[1]].empty]
-        for _, _, operation_id in found:
-            del self.written[operation_id]
-        return [member for member, _, _ in found]
+        found = []
+        for member, number, operation_id in self._insertions:
+            if self._answers[number].empty:
+                del self.written[operation_id]
+                found.append(member)
+        return found
 
 
 class OwnBooks(ForetoldBooks):
-    """Of one member that is alone in its transaction: it may build on its own insertion.
+    """Of one member that is alone in its transaction: whatever becomes of its new call there is inserted at once."""
 
-    Where that does nothing the fence of what follows fails, and so the whole transaction.
-    """
+    def __init__(self, line: Line, journal_id: str, foresight: Foresight) -> None:
+        super().__init__(line, journal_id, foresight)
+        self._call: Call | None = None
+        """As it stands in the end."""
+        self._rows: list[LogRow] = []
+        """Of its log."""
 
-    def _now_stands(self, operation_id: str, call: Call | None, key: str) -> None:
-        super()._now_stands(operation_id, call, key)
-        self._calls[operation_id] = call
+    def within(self, number: str) -> None:
+        """Bind the insertion to a transaction of the server, too."""
+        self._values = [number]
+
+    def put(self, call: Call, row: LogRow) -> None:
+        """Keep the call and a log row of its change. Nobody waits for a call that nobody has seen: nobody is told."""
+        if row.no != len(self._rows) + 1 or (self._call and self._call.operation_id != call.operation_id):
+            raise Unforeseen
+        self._rows.append(row)
+        self._call = self._calls[call.operation_id] = self.written[call.operation_id] = call
+
+    def apply(self, member: Member, now: Moment) -> None:
+        """Apply the rule of the member. Raises ``Unforeseen``, or what the rule raises."""
+        member.reply, call = member.transition.apply(self, now), self._call
+        if call is None:
+            raise Unforeseen
+        statement, values = self.assumed(partial(inserted_whole, len(self._rows)))
+        rows = [value for row in self._rows for value in log_values(row)[1:]]
+        self.statements.insert(0, (statement, (*fixed(call), *changing(call), *values, *rows)))
+        self._last_put = 0

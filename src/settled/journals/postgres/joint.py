@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from settled.journals.postgres.connections import Connections
     from settled.journals.postgres.foresight import Foresight
     from settled.journals.postgres.lending import Lending
-    from settled.journals.postgres.line import Line
+    from settled.journals.postgres.line import Answer, Line
     from settled.journals.postgres.transactions import Transactions
     from settled.ports import Joint
 
@@ -55,6 +55,8 @@ class Started(Struct):
     """Of the journal's clock, where it was asked for."""
     right: bool = True
     """Whether the guess was, if there is one."""
+    still: Answer | None = None
+    """What fails where the tool has ended it."""
 
 
 class JointTransactions:
@@ -86,8 +88,11 @@ class JointTransactions:
         deadline = time.monotonic() + self._connections.patience
         while True:
             try:
-                with self._lending.line() as line:
+                line = self._lending.take()
+                try:
                     return self._together(line, work, foresight)
+                finally:
+                    self._lending.give_back(line)
             except (psycopg.Error, Conflict) as trouble:
                 if work.ended is not None:
                     return None  # whether it was committed shows when its end is put on record: by the same id
@@ -125,14 +130,11 @@ class JointTransactions:
 
         Not within it: a look would keep others from pausing the tool as long as it works.
         """
-        asked, before = None, self._clock.mono()
-        if guess is not None:
-            asked = line.send(*guess.assumed(asking_also))
-            line.sync()
-        line.begin()
+        before = self._clock.mono()
+        asked = line.begin(None if guess is None else guess.assumed(asking_also))
         which = line.send(WHICH)
         line.settle()
-        (number,), at = which.fetchone(), self._clock.mono()
+        number, at = which.text(), self._clock.mono()
         if asked is None:
             return Started(number, at)
         *row, found = asked.fetchone() or (True,)
@@ -150,15 +152,14 @@ class JointTransactions:
 
     def _put(self, line: Line, made: Any, started: Started, work: Joint) -> Any:
         """Put work on record, and commit."""
-        still = line.send(STILL, (started.number,))
         try:
-            reply, books, record = self._foretold(line, made, started) or self._looked_up(line, made)
+            reply, books, record = self._foretold(line, made, started) or self._looked_up(line, made, started)
             if isinstance(reply, Call) and books.changed:
                 self._end(line, books, record)
                 self._transactions.known.doubted.discard(work.first.ask.tool)
                 work.committed = True
         except psycopg.errors.DivisionByZero:
-            if still.failed:
+            if started.still is not None and started.still.failed:
                 raise EndedByTool from None
             raise
         return reply
@@ -168,11 +169,14 @@ class JointTransactions:
         now, books, member = self._now(started), started.guess, Member(made)
         if now is None or books is None:
             return None
+        books.within(started.number)
         try:
             books.apply(member, now)
         except Exception:  # noqa: BLE001 - whatever it is, it shows when it has been looked first
             return None
-        books.sent([line.send(*each) for each in books.statements])
+        answers = line.send_all(books.statements)
+        started.still = answers[0]  # the insertion
+        books.sent(answers)
         return member.reply, books, started.reading.record if started.reading else None
 
     def _now(self, started: Started) -> Moment | None:
@@ -185,7 +189,8 @@ class JointTransactions:
         passed = self._clock.mono() - started.at
         return started.reading.moment.plus(passed) if started.reading and passed < FRESH else None
 
-    def _looked_up(self, line: Line, made: Any) -> tuple[Any, PostgresBooks, Record]:
+    def _looked_up(self, line: Line, made: Any, started: Started) -> tuple[Any, PostgresBooks, Record]:
+        started.still = line.send(STILL, (started.number,))
         books, now, record = self._transactions.opened(line, [made], set())
         reply = made.apply(books, now)
         if isinstance(reply, Call):

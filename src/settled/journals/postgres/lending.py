@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
@@ -17,8 +16,7 @@ from settled.journals.sessions import session_over
 from settled.transaction import EndedByTool, Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
+    from settled.journals.postgres.connect import Link
     from settled.journals.postgres.connections import Connections
     from settled.ports import Joint
 
@@ -35,32 +33,45 @@ class Lending:
     def _begin(self) -> None:
         self._idle: list[Line] = []
         self._out: set[Line] = set()
-        self._places = threading.BoundedSemaphore(self._most)
+        self._places: SimpleQueue[None] = SimpleQueue()  # a semaphore of threading's is many steps of Python
+        for _ in range(self._most):
+            self._places.put(None)
         self._closed = False
 
     @property
     def free(self) -> bool:
         """Whether there is one for who asks now."""
-        return len(self._out) < self._most
+        return not self._places.empty()
 
-    @contextmanager
-    def line(self) -> Iterator[Line]:
-        """Lend one. Raises ``JournalError`` where none can be had, ``psycopg.Error`` where the server is away."""
-        if not self._places.acquire(timeout=self._connections.patience):
+    def take(self) -> Line:
+        """Lend one, until it is given back.
+
+        Raises ``JournalError`` where none can be had, ``psycopg.Error`` where the server is away.
+        """
+        try:
+            self._places.get(timeout=self._connections.patience)
+        except Empty:
             raise JournalError(
                 f"the journal {self._connections.address.shown}: tools hold all {self._most} connections for "
                 "transactions; nothing was executed: raise pool="
-            )
-        line: Line | None = None
+            ) from None
         try:
             line = self._tidy_one() or self._another()
-            self._out.add(line)
-            yield line
+        except BaseException:
+            self._places.put(None)
+            raise
+        self._out.add(line)
+        return line
+
+    def give_back(self, line: Line) -> None:
+        """Let others have it."""
+        if line not in self._out:
+            return  # the parent's, in a child that was forked meanwhile
+        self._out.remove(line)
+        try:
+            self._take_back(line)
         finally:
-            if line is not None:
-                self._out.discard(line)
-                self._take_back(line)
-            self._places.release()
+            self._places.put(None)
 
     def _tidy_one(self) -> Line | None:
         """Return one that was lent before, once it is as it was."""
@@ -77,7 +88,9 @@ class Lending:
     def _another(self) -> Line:
         link = self._connections.another(lent=True)
         patience = self._connections.patience
-        return Line(link, self._connections.address.schema, hangs=HANGS + patience, own=True)
+        line = Line(link, self._connections.address.schema, hangs=HANGS + patience, own=True)
+        line.tidying = _tidying(link)
+        return line
 
     def _take_back(self, line: Line) -> None:
         link = line.connection
@@ -117,21 +130,26 @@ def _tidied(line: Line) -> bool:
 
 def tidy(line: Line) -> None:
     """Let what a tool has left in the session be taken away, behind the end of its transaction."""
-    link = line.connection
-    if not link.pooled:  # else it was done within
-        _send_tidying(line, link.own_settings, within="false")
+    if not line.connection.pooled:  # else it was done within
+        line.send_all(line.tidying)
         line.push()
 
 
-_TIDYING: Final = ("RESET SESSION AUTHORIZATION", "RESET ROLE", "CLOSE ALL", "UNLISTEN *", "DISCARD TEMP", "RESET ALL")
-
-
-def _send_tidying(line: Line, settings: Mapping[str, str], *, within: str) -> None:
-    """Send what makes a session as it was, and set it anew; ``within``: for the transaction alone, ``true``."""
-    for statement in _TIDYING:
-        line.send(statement)
+def _tidying(link: Link) -> list[tuple[str, list[str]]]:
+    """Return what makes a session as it was, and sets it anew: behind a pooler for the transaction alone."""
+    settings, within = (link.settings, "true") if link.pooled else (link.own_settings, "false")
     set_anew = "".join(f", set_config(?, ?, {within})" for _ in settings)
-    line.send(f"SELECT pg_advisory_unlock_all(){set_anew}", [word for pair in settings.items() for word in pair])
+    last = f"SELECT {_AND_SO}, pg_advisory_unlock_all(){set_anew}"
+    return [*((each, []) for each in _TIDYING), (last, [word for pair in settings.items() for word in pair])]
+
+
+_TIDYING: Final = ("CLOSE ALL", "UNLISTEN *", "DISCARD TEMP", "RESET ALL")
+# NULL: as RESET does it.
+_AND_SO: Final = "set_config('session_authorization', NULL, false), set_config('role', NULL, false)"
+
+
+def _session_over(link: Any) -> Any:
+    return session_over(link, "postgresql+psycopg://")
 
 
 def run_in(line: Line, work: Joint) -> Any:
@@ -141,17 +159,18 @@ def run_in(line: Line, work: Joint) -> Any:
         EndedByTool: It has ended the transaction itself.
     """
     link = line.connection
-    with line.plain():
-        link.lent = True
-        try:
-            made = work.run(Transaction(link, lambda lent: session_over(lent, "postgresql+psycopg://")))
-        finally:
-            link.lent = False
+    line.lend()
+    link.lent = True
+    try:
+        made = work.run(Transaction(link, _session_over))
+    finally:
+        link.lent = False
+        line.take_back()
     status = link.pgconn.transaction_status
     if status == TransactionStatus.IDLE:
         raise EndedByTool
     if status != TransactionStatus.INTRANS:
         return None
     if link.pooled:  # from its commit on the session is anybody's
-        _send_tidying(line, link.settings, within="true")
+        line.send_all(line.tidying)
     return made

@@ -7,25 +7,30 @@ from __future__ import annotations
 
 import select
 from collections import deque
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
+from msgspec import Struct
 from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
 
-from settled.journals.postgres.parameters import NO_VALUES, shape_of
-from settled.journals.postgres.statements import BEGIN, in_schema
+from settled.journals.postgres.parameters import shape_of
+from settled.journals.postgres.statements import AND_ANOTHER, BEGIN, in_schema
 from settled.journals.postgres.texts import adapt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from psycopg.pq.abc import PGresult
+    from psycopg.pq.abc import PGconn, PGresult
 
     from settled.journals.postgres.connect import Link
     from settled.journals.postgres.parameters import Shape
+
+    Statement = tuple[str, Sequence[Any]]
+    """With its values."""
 
 HANGS: Final = 30.0
 """Seconds without a byte after which a server counts as gone."""
@@ -36,26 +41,24 @@ _SYNC: Final = int(ExecStatus.PIPELINE_SYNC)
 _FAILED: Final = (int(ExecStatus.FATAL_ERROR), int(ExecStatus.PIPELINE_ABORTED))
 
 
-class Answer:
+class Answer(Struct, eq=False):
     """What a statement will have found; waits for it when it is asked."""
 
-    __slots__ = ("_line", "_rows", "result")
-
-    def __init__(self, line: Line) -> None:
-        self._line = line
-        self._rows: deque[Any] | None = None
-        self.result: PGresult | None = None
-        """``None``: it has not come yet."""
+    line: Line
+    result: PGresult | None = None
+    """``None``: it has not come yet."""
+    rows: deque[Any] | None = None
+    """Those that nobody has fetched yet."""
 
     def _found(self) -> deque[Any]:
-        if self._rows is None:
-            self._rows = deque(self._line.rows(self._come()))
-        return self._rows
+        if self.rows is None:
+            self.rows = deque(self.line.rows(self._come()))
+        return self.rows
 
     def _come(self) -> PGresult:
         """Return the result, having waited for it. Raises ``psycopg.Error``."""
         if self.result is None:
-            self._line.settle()
+            self.line.settle()
         assert self.result is not None  # noqa: S101 - for the type checker: else it has raised
         return self.result
 
@@ -69,15 +72,20 @@ class Answer:
         """Whether there is no row. Raises ``psycopg.Error``."""
         return not self._come().ntuples
 
+    def text(self) -> str:
+        """Return the text at the start of the first row. Raises ``psycopg.Error``."""
+        return (self._come().get_value(0, 0) or b"").decode()
+
     def number(self) -> int:
-        """Return the ``bigint`` at the start of the first row; 0 if there is none. Raises ``psycopg.Error``."""
+        """Return the ``bigint`` at the start of the last row; 0 if there is none. Raises ``psycopg.Error``."""
         result = self._come()
-        return int.from_bytes(result.get_value(0, 0) or b"", "big", signed=True) if result.ntuples else 0
+        last = result.ntuples - 1
+        return int.from_bytes(result.get_value(last, 0) or b"", "big", signed=True) if last >= 0 else 0
 
     def fetchall(self) -> list[Any]:
         """Return the rows that are left. Raises ``psycopg.Error``."""
         rows = list(self._found())
-        self._rows = deque()
+        self.rows = deque()
         return rows
 
     def __iter__(self) -> Iterator[Any]:
@@ -102,7 +110,12 @@ class Answer:
 class _Synced(Answer):
     """The answer to a sync: nothing but that all before it is done, or that what it was to commit failed."""
 
-    __slots__ = ()
+
+class _Ready(Struct):
+    """A statement for values of some kinds, as it is sent."""
+
+    send: Callable[[Sequence[bytes | None], Sequence[int], int], None]
+    shape: Shape
 
 
 class _Own:
@@ -127,68 +140,84 @@ class Line:
         self._either.register(self._server.socket, select.POLLIN | select.POLLOUT)
         self._transformer = Transformer(_Own(connection) if own else connection)
         self._awaited: deque[Answer] = deque()
-        self._names: dict[tuple[str, Shape], bytes] = {}
-        self._unproven: list[tuple[str, Shape]] = []
+        self._ready: dict[tuple[str, tuple[type, ...]], _Ready] = {}
+        """By statement and kinds of values."""
+        self._unproven: list[tuple[str, tuple[type, ...]]] = []
         """Statements whose preparation may yet fail."""
         self._prepared = 0
         self._pushed: Answer | None = None
+        self.tidying: Sequence[Statement] = ()
+        """What makes the session as it was, where it is lent."""
 
     # --- sending ---
 
     def send(self, statement: str, values: Sequence[Any] = ()) -> Answer:
         """Send a statement without waiting. Raises ``psycopg.Error`` where there is no connection."""
-        shape = shape_of(values) if values else NO_VALUES
-        data = shape.dump(values) if values else None
-        if self.connection.pooled:  # what was prepared would be in another session
-            text = in_schema(statement, self._schema, numbered=True).encode()
-            self._server.send_query_params(text, data, shape.types, shape.formats, result_format=_BINARY)
-        else:
-            name = self._names.get((statement, shape)) or self._prepare(statement, shape)
-            self._server.send_query_prepared(name, data, shape.formats, result_format=_BINARY)
+        kinds = tuple(map(type, values))
+        ready = self._ready.get((statement, kinds)) or self._make_ready(statement, kinds)
+        shape = ready.shape
+        ready.send(shape.dump(values) if values else (), shape.formats, _BINARY)
         answer = Answer(self)
         self._awaited.append(answer)
         return answer
 
-    def at_once(self, statements: Iterable[tuple[str, Sequence[Any]]]) -> list[Answer]:
+    def send_all(self, statements: Iterable[Statement]) -> list[Answer]:
+        """Send statements without waiting. Raises ``psycopg.Error`` where there is no connection."""
+        return [self.send(statement, values) for statement, values in statements]
+
+    def at_once(self, statements: Iterable[Statement]) -> list[Answer]:
         """Execute statements as one transaction, in one trip. Raises the first ``psycopg.Error`` of it.
 
         What is sent without ``BEGIN`` is one transaction up to the sync, which commits it.
         """
         if self.connection.pooled:  # its session may have other defaults
             self.begin()
-        answers = [self.send(statement, values) for statement, values in statements]
+        answers = self.send_all(statements)
         if self.connection.pooled:
             self.send("COMMIT")
         self.settle()
         return answers
 
-    def begin(self) -> None:
-        """Begin a transaction. Raises ``psycopg.Error`` where there is no connection."""
+    def begin(self, before: Statement | None = None) -> Answer | None:
+        """Begin a transaction; ``before``: after one that looks only. Raises ``psycopg.Error`` without a connection."""
         self.send(BEGIN)
+        found = None
+        if before is not None:
+            found = self.send(*before)
+            self.send(AND_ANOTHER)
         settings = self.connection.settings
         if settings:
             calls = ", ".join(["set_config(?, ?, true)"] * len(settings))
             self.send(f"SELECT {calls}", [word for pair in settings.items() for word in pair])
+        return found
 
-    @contextmanager
-    def plain(self) -> Iterator[None]:
-        """Within this, the connection is out of pipeline mode."""
+    def lend(self) -> None:
+        """Let others use the connection: it leaves pipeline mode."""
         if self._awaited:
             self.settle()
         self._server.exit_pipeline_mode()
-        try:
-            yield
-        finally:
-            if not self.connection.closed:
-                self._server.enter_pipeline_mode()
 
-    def _prepare(self, statement: str, shape: Shape) -> bytes:
+    def take_back(self) -> None:
+        """Use it again."""
+        if self._server.status == _OK:
+            self._server.enter_pipeline_mode()
+
+    def _make_ready(self, statement: str, kinds: tuple[type, ...]) -> _Ready:
+        shape = shape_of(kinds)
+        text = in_schema(statement, self._schema, numbered=True).encode()
+        if self.connection.pooled:  # what was prepared would be in another session
+            ready = _Ready(partial(_send_whole, self._server, text, shape.types), shape)
+        else:
+            ready = _Ready(partial(self._server.send_query_prepared, self._prepare(text, shape)), shape)
+            self._unproven.append((statement, kinds))
+        self._ready[statement, kinds] = ready
+        return ready
+
+    def _prepare(self, text: bytes, shape: Shape) -> bytes:
         self._prepared += 1
         name = f"settled_{self._prepared}".encode()
-        self._server.send_prepare(name, in_schema(statement, self._schema, numbered=True).encode(), shape.types)
+        self._server.send_prepare(name, text, shape.types)
         self._awaited.append(Answer(self))
-        self._names[statement, shape] = name
-        self._unproven.append((statement, shape))
         return name
 
     # --- waiting ---
@@ -274,7 +303,7 @@ class Line:
     def roll_back(self) -> bool:
         """End the transaction; return whether the connection can serve another."""
         for statement in self._unproven:
-            self._names.pop(statement, None)
+            self._ready.pop(statement, None)
         try:
             if self._awaited:
                 self._drain()
@@ -298,3 +327,10 @@ class Line:
         """Close the connection; the server rolls back what was under way."""
         with suppress(psycopg.Error):
             self.connection.close()
+
+
+def _send_whole(  # noqa: PLR0917 - as libpq has them
+    server: PGconn, text: bytes, types: Sequence[int], data: Sequence[bytes | None], formats: Sequence[int], of: int
+) -> None:
+    """Send a statement with all that is to be known of it."""
+    server.send_query_params(text, data, types, formats, of)

@@ -7,6 +7,7 @@ values of the same kinds in the same order share a ``Shape``.
 from __future__ import annotations
 
 import struct
+from functools import cache
 from itertools import compress
 from operator import call
 from typing import TYPE_CHECKING, Any, Final
@@ -87,16 +88,7 @@ class Shape:
         return list(map(call, self._carefully if careful else self._plainly, values))
 
 
-_shapes: Final[dict[tuple[type, ...], Shape]] = {}
-
-
-def shape_of(values: Sequence[Any]) -> Shape:
-    """Return the shape of these values. Raises ``psycopg.ProgrammingError`` for one that is of no known kind."""
-    kinds = tuple(map(type, values))
-    shape = _shapes.get(kinds)
-    if shape is None:
-        shape = _shapes[kinds] = Shape(kinds)
-    return shape
-
-
-NO_VALUES: Final = shape_of(())
+@cache
+def shape_of(kinds: tuple[type, ...]) -> Shape:
+    """Return the shape of values of these kinds. Raises ``psycopg.ProgrammingError`` for one that is not known."""
+    return Shape(kinds)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from settled.journals.books import SELECT_CALL
 from settled.journals.rows import CHANGING, COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 TABLES: Final = (
     *("meta", "clock", "calls", "log", "steps", "runs", "turns", "owed"),
@@ -52,13 +55,15 @@ PROLONG: Final = (
 PREFETCH: Final = f"{SELECT_CALL} WHERE operation_id = ANY (?) OR key = ANY (?)"
 WHICH: Final = "SELECT pg_current_xact_id()::text"
 # Fails where the transaction is another one.
-STILL: Final = "SELECT 1 / (pg_current_xact_id() = ?::xid8)::integer"
+_THIS_ONE: Final = "1 / (pg_current_xact_id() = ?::xid8)::integer"
+STILL: Final = f"SELECT {_THIS_ONE}"
 BECAME: Final = "SELECT pg_xact_status(?::xid8)"
 LOCK: Final = "SELECT pg_advisory_xact_lock(number) FROM unnest(?::bigint[]) AS number"
 TRY_LOCK: Final = "SELECT pg_try_advisory_xact_lock(?::bigint)"
 # Waits for every transaction that has read a note, and bars new ones: what is noted then counts for all that follow.
 LOCK_NOTES: Final = "LOCK notes IN ACCESS EXCLUSIVE MODE"
 BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+AND_ANOTHER: Final = "COMMIT AND CHAIN"
 
 
 @lru_cache(maxsize=512)
@@ -77,5 +82,26 @@ def inserted_unless(*look_ups: str) -> str:
 
     The values of the look-ups stand between those of the call and those of its row of the log.
     """
-    nothing = " AND ".join(f"NOT EXISTS ({look_up})" for look_up in look_ups) or "true"
-    return f"WITH one AS (INSERT INTO calls ({_CALL}) SELECT {_PLACES} WHERE {nothing} {_INSERTED}"
+    return f"{_inserting(_nothing(look_ups))} {_INSERTED}"
+
+
+@lru_cache(maxsize=64)
+def inserted_whole(rows: int, *look_ups: str) -> str:
+    """Return what inserts a call with so many rows of its log, and fails where one of these finds anything.
+
+    It also fails where the transaction is another one than that whose number stands before the look-ups' values.
+    """
+    here = f"CASE WHEN {_THIS_ONE} = 1 THEN {_nothing(look_ups)} END"  # in this order
+    return (
+        f"{_inserting(here)} RETURNING operation_id) INSERT INTO log (operation_id, {_LOG}) "  # noqa: S608 - as above
+        f"SELECT one.operation_id, rows.* FROM (VALUES {', '.join([f'({_NINE})'] * rows)}) AS rows "
+        "LEFT JOIN one ON true RETURNING id"
+    )
+
+
+def _inserting(condition: str) -> str:
+    return f"WITH one AS (INSERT INTO calls ({_CALL}) SELECT {_PLACES} WHERE {condition}"
+
+
+def _nothing(look_ups: Sequence[str]) -> str:
+    return " AND ".join(f"NOT EXISTS ({look_up})" for look_up in look_ups) or "true"

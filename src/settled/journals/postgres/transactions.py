@@ -119,36 +119,51 @@ class Transactions:
             return group
         books = ForetoldBooks(line, self._connections.identity.journal_id, foresight)
         try:
-            for member in group:
-                books.apply(member, now)
-        except Exception:  # noqa: BLE001 - whatever it is, it shows when it has been looked first
-            return group
-        try:
+            if len(group) > 1:
+                self._send_all(line, books, group, now)
+            else:
+                books.apply(group[0], now)
             self._commit(line, books, now)
         except (psycopg.Error, Conflict):
             self.known.forget(foresight)
             self._heard = None
             raise
+        except Exception:  # noqa: BLE001 - whatever it is, it shows when it has been looked first
+            line.roll_back()
+            return group
         wrong = books.wrong()
         self.known.learn(books.written)
         self.known.doubt(wrong)
         return wrong
 
+    def _send_all(self, line: Line, books: ForetoldBooks, group: list[Member], now: Moment) -> None:
+        """Send what each of several writes as soon as it is said: the server works while the next rule is applied."""
+        before = self._clock.mono()
+        line.begin()
+        if self.given is None:
+            books.asked = line.send(SURELY, _about(now)), before
+        for member in group:
+            books.apply(member, now)
+            books.sent(line.send_all(books.statements))
+
     def _commit(self, line: Line, books: ForetoldBooks, now: Moment) -> None:
-        """Write what books hold back, unless the time is not about ``now``."""
+        """Commit what was sent, or else write what is held back, unless the time is not about ``now``."""
         statements, before = books.statements, self._clock.mono()
-        about = now.mono - LATE, now.mono + EARLY
         lately = self._heard is not None and before - self._heard[1] < FRESH / 4
-        if self.given is not None:
+        if not statements:
+            line.send("COMMIT")
+            line.settle()
+        elif self.given is not None:
             books.sent(line.at_once(statements))
         elif lately and len(statements) == 1:
             statement, values = statements[0]
-            books.sent(line.at_once([(surely(statement), (*values, *about))]))
+            books.sent(line.at_once([(surely(statement), (*values, *_about(now)))]))
         else:
-            asked, *answers = line.at_once([(SURELY, about), *statements])
+            asked, *answers = line.at_once([(SURELY, _about(now)), *statements])
+            books.asked = asked, before
             books.sent(answers)
-            if not lately:
-                self._hear(asked, before)
+        if books.asked is not None and not lately:
+            self._hear(*books.asked)
         self.see(books)
 
     def _hear(self, asked: Answer, before: float) -> None:
@@ -238,6 +253,10 @@ def _apply(member: Member, books: PostgresBooks, now: Moment) -> None:
         member.fail(error)
     else:
         books.keep()
+
+
+def _about(now: Moment) -> tuple[float, float]:
+    return now.mono - LATE, now.mono + EARLY
 
 
 def worth_repeating(trouble: Exception) -> bool:
