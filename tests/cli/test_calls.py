@@ -172,3 +172,12 @@ def test_every_state_can_be_asked_for(shop):
     shop.make("price", item="a")
     for state in State:
         assert shop.cli("calls", "list", "--state", state.value).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(("--tool", "nope"), 2), (("--run", "nope"), 4), (("--tenant", "acme"), 0)]
+)
+def test_a_list_of_what_nobody_knows_is_an_error_and_not_empty(shop, words, code):
+    shop.make("mail", to="a")
+    ended = shop.cli("calls", "list", *words)
+    assert (ended.code, "nope" in ended.err) == (code, code != 0)

@@ -64,7 +64,7 @@ def test_show_tells_what_a_person_needs_to_decide(shop):
         assert words in ended.out
     assert "4111" not in ended.out
     assert f"settled queue probe {op} --app MODULE:GUARD --journal sqlite:///shop.db" in ended.out
-    assert f"settled queue resolve {op} did-not-happen --then rerun --force --reason '...'" in ended.out
+    assert f"settled queue resolve {op} did-not-happen --then rerun --force --yes --reason '...'" in ended.out
     log = [line.split() for line in ended.out.partition("\nLog\n")[2].splitlines()[:3]]
     assert [(row[0], *row[3:5]) for row in log[1:]] == [("1", "claim", "processing"), ("2", "doubt", "unknown")]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import settled
 
 if TYPE_CHECKING:
@@ -72,3 +74,17 @@ def test_what_going_on_takes_is_given_back_where_the_run_does_not_grant_it() -> 
         pool = guard.pools_of(send).process
         assert pool is not None
         assert pool.full
+
+
+def test_who_gives_leave_once_more_is_told_that_the_program_is_awaited() -> None:
+    with settled.Guard("memory://") as guard:
+
+        @guard.tool(effect="write", approve=True, key="k:{n}")
+        def pay(n: int) -> str:
+            return "paid"
+
+        operation_id = pay.options(wait=0).call(1).operation_id
+        guard.approve(operation_id, by="eva", reason="once")
+        told = "eva gave it, and it is made when its program asks for it again"
+        with pytest.raises(settled.DeclarationError, match=told):
+            guard.approve(operation_id, by="kim", reason="twice")

@@ -58,7 +58,7 @@ def _show(document: dict[str, Any], now: float) -> None:
     rows += [(each["about"], "open", each["kind"], age(each["since"], now), each["title"]) for each in document["open"]]
     output.table(("ABOUT", "STATE", "KIND", "SINCE", "WHAT"), rows)
     if document["undelivered"]:
-        told = "a guard with alerts=, or settled worker, delivers them"
+        told = "a guard with alerts= delivers them, in the app or in its settled worker; without one nobody is told"
         output.tell(f"{plural(len(document['undelivered']), 'alert')} not delivered: {told}")
 
 

@@ -5,7 +5,9 @@ from typing import Annotated
 import typer
 
 from settled.api import facts
+from settled.api.deciding_many import Filter
 from settled.cli import output, show
+from settled.cli.filters import complain_of
 from settled.cli.options import AppOption, JournalOption, JsonOption, Operation
 from settled.cli.target import Given, opened
 from settled.cli.words import age
@@ -46,6 +48,8 @@ def list_calls(
         )
         with noting() as unread:
             found = list(target.journal.find(query))
+        if not found and not unread:
+            complain_of(target, Filter(tool, run=run))
         page, more = found[:limit], len(found) > limit
         now = target.journal.now()
         document = {

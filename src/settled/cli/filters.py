@@ -54,9 +54,14 @@ def chosen(target: Target, meant: Filter) -> list[Call]:
     """Return the calls that a filter means. Raises ``Problem`` where it names what nothing on record has."""
     calls = meant.chosen(target.journal)
     if not calls:
-        why = meant.mistaken(target.guard)
-        if why:
-            raise Problem(Exit.USAGE, why)
-        if meant.misses_run(target.guard):
-            raise Problem(Exit.NOT_FOUND, f"no run in {target.journal.url} has the id {meant.run!r}")
+        complain_of(target, meant)
     return calls
+
+
+def complain_of(target: Target, meant: Filter) -> None:
+    """Raise ``Problem`` for a filter that means no call because it names what nothing on record has."""
+    why = meant.mistaken(target.guard)
+    if why:
+        raise Problem(Exit.USAGE, why)
+    if meant.misses_run(target.guard):
+        raise Problem(Exit.NOT_FOUND, f"no run in {target.journal.url} has the id {meant.run!r}")

@@ -98,7 +98,7 @@ def commands(target: Target, call: Call) -> list[dict[str, str]]:
     if explain.waiting(call, now) == "undo" and run is not None and call.reason not in FOR_GOOD:
         found.append(("try to undo it once more", f"settled runs resume {shlex.quote(run)}{app}"))
     for choice in explain.choices(call, now):
-        name, forced = choice.verdict.replace("_", "-"), "" if choice.open else " --force"
+        name, forced = choice.verdict.replace("_", "-"), "" if choice.open else " --force --yes"
         for more, meaning in _WAYS[choice.verdict]:
             words = f"settled queue resolve {call.operation_id} {name}{more}{forced} --reason '...'"
             found.append((f"{choice.meaning}{meaning}", words))

@@ -98,7 +98,7 @@ class Decide(Struct, frozen=True):
         if call.state is State.REFUSED and call.decided == BY_ROLLBACK:
             return Refused(_UNDONE, call)
         if call.state is not State.AWAITING_APPROVAL or call.leave is None:
-            return Refused(f"the call is {call.state}, and waits for nobody's leave", call)
+            return Refused(f"the call is {call.state}, and waits for nobody's leave{_already(call)}", call)
         if self.log_no is not None and self.log_no != call.log_no:
             return Refused("the call has changed since it was looked at", call)
         if self.give and is_by_hand(call):
@@ -129,6 +129,13 @@ class Decide(Struct, frozen=True):
         if event is Event.REFUSE:
             drop(books, changed, now)
         return changed
+
+
+def _already(call: Call) -> str:
+    leave = call.leave
+    if call.state is not State.NOT_DONE or leave is None or not leave.given or leave.used:
+        return ""
+    return f": {' and '.join(leave.by)} gave it, and it is made when its program asks for it again"
 
 
 def person(name: str) -> str:
