@@ -1,15 +1,12 @@
 """Threads that fork at once: no child inherits a connection, none waits for ever, nothing that was told is lost."""
 
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 
 from settled.journals.forks import tell_of_forks
-from settled.journals.sqlite import SqliteJournal
-from settled.testing.records import begun, make_ask
 from tests.journals.support import ENVIRONMENT, forked
 
 FORKING = """
@@ -116,35 +113,3 @@ def test_what_a_thread_holds_for_its_fork_no_other_lets_go():
     for pid in pids:
         os.waitpid(pid, 0)
     assert (len(pids), wrong) == (12, [])
-
-
-def test_a_fork_in_a_signal_handler_in_the_middle_of_a_fork(tmp_path):
-    """It does not wait for itself."""
-    journal, pids = SqliteJournal(tmp_path / "agent.db"), []
-
-    class Signals(SqliteJournal):
-        def before_fork(self):
-            super().before_fork()
-            if not pids:
-                pids.append(0)
-                signal.raise_signal(signal.SIGUSR1)
-
-    def handler(*_):
-        pids.append(forked())
-        if not pids[-1]:
-            os._exit(0)
-
-    other = Signals(tmp_path / "other.db", busy_timeout=0.2)
-    before = signal.signal(signal.SIGUSR1, handler)
-    try:
-        pid = forked()
-        if not pid:
-            os._exit(0)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-    for each in (pid, *pids[1:]):
-        assert os.waitpid(each, 0)[1] == 0
-    assert len(pids) == 2
-    for each in (journal, other):
-        begun(each, make_ask())
-        each.close()
