@@ -543,3 +543,25 @@ def test_a_tool_that_takes_nothing_takes_whatever_models_send_for_nothing(
     guard.tool(effect="read", name="at")(as_it_is)
     assert guard.dispatch("now", arguments).value == "noon"
     assert guard.dispatch("at", arguments).status == "invalid"
+
+
+class Mute:
+    def __repr__(self) -> str:
+        raise ValueError("says nothing")
+
+
+def cyclic() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+WITHOUT_JSON = [10**5000, cyclic(), {("a", 1): 2}, float("nan"), {"x": [float("inf")]}, Mute()]
+
+
+@pytest.mark.parametrize("value", WITHOUT_JSON, ids=["long", "cyclic", "keyed", "nan", "endless", "mute"])
+def test_a_model_is_told_of_a_success_whatever_the_value_is(value: object) -> None:
+    """The effect is done: that its value has no JSON must not be taken for a failure."""
+    told = json.loads(settled.Result(tool="t", status="succeeded", value=value, value_available=True).for_model())
+    assert told["status"] == "succeeded"
+    assert told["result"]

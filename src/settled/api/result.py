@@ -14,6 +14,8 @@ from settled.partial.outcome import Item  # noqa: TC001 - as above
 
 T_co = TypeVar("T_co", covariant=True)
 
+LONGEST_SHOWN = 2000
+"""Characters of what is shown in words, having no JSON."""
 Next = Literal["done", "fix_arguments", "wait", "ask_again", "ask_human", "repair_prompt", "give_up"]
 
 
@@ -123,7 +125,7 @@ class Result(Struct, Generic[T_co], frozen=True, kw_only=True):
             ]
         if self.operation_id and (not self.ok or self.replayed):
             facts["operation_id"] = self.operation_id
-        return json.dumps(facts, default=_plain, ensure_ascii=True)
+        return _json(facts) or json.dumps({name: _shown(fact) for name, fact in facts.items()})
 
 
 def _items(items: tuple[Item, ...]) -> dict[str, Any]:
@@ -133,6 +135,24 @@ def _items(items: tuple[Item, ...]) -> dict[str, Any]:
         found.setdefault(item.status, []).append(item.position)
     codes = {item.position: item.code for item in items if item.code and item.status != "done"}
     return found | ({"codes": codes} if codes else {})
+
+
+def _json(value: object) -> str:
+    """Return a value as JSON; empty where it has none: a cycle, say, a number too long or without end."""
+    try:
+        return json.dumps(value, default=_plain, allow_nan=False)
+    except Exception:  # noqa: BLE001 - the value's own code may be asked, and the effect is done
+        return ""
+
+
+def _shown(value: object) -> Any:
+    """Return a fact as JSON can hold it: what has no JSON in words."""
+    if _json(value):
+        return json.loads(_json(value))
+    try:
+        return repr(value)[:LONGEST_SHOWN]
+    except Exception:  # noqa: BLE001 - as above
+        return f"a {type(value).__name__}, which cannot be shown"
 
 
 def _plain(value: object) -> Any:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from settled.core.metering import Share
     from settled.core.policy import Policy
     from settled.drivers.pooling import PoolSharing
-    from settled.drivers.sharing import Sharing
+    from settled.drivers.sharing import News, Sharing
     from settled.ports import Journal, Sink, SpillFile
     from settled.recorder import Recorder
 
@@ -150,9 +150,9 @@ class Floor:
         """Do the same where a breaker is not closed."""
         now = self.now()
         with self._lock:
-            found = admit(breakers, now)
+            found, seen = admit(breakers, now), self._seen(breakers)
         if self.sharing is not None and not isinstance(found, Rejection):
-            found = self._agreed_on(breakers, found, now)
+            found = self._agreed_on(breakers, seen, found, now)
         if isinstance(found, Rejection):
             self.tell("breaker_open", None, tool=binding.tool, scope=found.breaker)
             return Shut(found.breaker, found.retry_after, now)
@@ -176,30 +176,48 @@ class Floor:
         binding.tickets = None
         with self._lock:
             changes = record(binding.breakers, tickets, verdict, now, self.draw)
-        if changes:  # as seldom
-            self._tell_of(changes)
+            seen = self._seen([breaker for breaker, _ in changes]) if changes else ()  # as seldom
+        if changes:
+            self._tell_of(changes, seen)
 
-    def _tell_of(self, changes: Sequence[tuple[Breaker, State]]) -> None:
-        for breaker, state in changes:
-            self.share(breaker)
+    def _seen(self, breakers: Sequence[Breaker]) -> Sequence[int]:
+        """Return which changes breakers have followed; under their lock."""
+        return [0 if self.sharing is None else self.sharing.seen(breaker.name) for breaker in breakers]
+
+    def _tell_of(self, changes: Sequence[tuple[Breaker, State]], seen: Sequence[int]) -> None:
+        for (breaker, state), known in zip(changes, seen, strict=True):
+            self._share(breaker, known)
             self.tell("breaker", None, name=breaker.name, breaker_state=str(state))
 
-    def _agreed_on(self, breakers: Sequence[Breaker], tickets: Tickets, now: float) -> Tickets | Rejection:
+    def _agreed_on(
+        self, breakers: Sequence[Breaker], seen: Sequence[int], tickets: Tickets, now: float
+    ) -> Tickets | Rejection:
         """Be the one probe of all processes where this attempt is to be one; else be turned away."""
-        for breaker in breakers:
-            if breaker.state(now) is State.HALF_OPEN and not self.share(breaker):
+        for breaker, known in zip(breakers, seen, strict=True):
+            if breaker.state(now) is State.HALF_OPEN and not self._share(breaker, known):
                 with self._lock:
                     for other, ticket in zip(breakers, tickets, strict=True):
                         other.release(ticket)
                 return Rejection(max(0.0, breaker.until - now), breaker.name)
         return tickets
 
-    def share(self, breaker: Breaker) -> bool:
+    def share(self, breaker: Breaker) -> None:
+        """Tell other processes how a breaker was changed by an operator."""
+        with self._lock:
+            (seen,) = self._seen([breaker])
+        self._share(breaker, seen)
+
+    def _share(self, breaker: Breaker, seen: int) -> bool:
         """Tell other processes how a breaker has changed; return whether that stands. Else it follows theirs."""
         alone = self.sharing is None or breaker.name.startswith(OF_A_RUN)
-        agreed = None if self.sharing is None or alone else self.sharing.agree(breaker)
-        if agreed is not None:
-            with self._lock:
+        told = None if self.sharing is None or alone else self.sharing.agree(breaker, seen)
+        return told is None or self._follow(breaker, told)
+
+    def _follow(self, breaker: Breaker, news: News) -> bool:
+        """Follow what others have changed, unless later news were followed before; return whether it is nobody's."""
+        count, agreed = news
+        with self._lock:
+            if self.sharing is not None and self.sharing.saw(breaker.name, count) and agreed is not None:
                 breaker.follow(*agreed)
         return agreed is None
 
@@ -207,10 +225,8 @@ class Floor:
         """Let breakers follow what other processes have changed. Raises ``JournalError``."""
         if self.sharing is None:
             return
-        news = self.sharing.news(breakers.keys())
-        with self._lock:
-            for name, agreed in news.items():
-                breakers[name].follow(*agreed)
+        for name, told in self.sharing.news(breakers.keys()).items():
+            self._follow(breakers[name], told)
 
     def pool(self, pools: Mapping[str, Pool]) -> None:
         """Bring the retry pools of tools together with other processes'. Raises ``JournalError``."""

@@ -66,8 +66,9 @@ class Keeper:
 
     def _start_once(self) -> None:
         if self._thread is None and not self._closed.is_set():
-            self._thread = threading.Thread(target=self._work, name="settled-keeper", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name="settled-keeper", daemon=True)
+            thread.start()  # raises where there are no more threads: then the next lease tries again
+            self._thread = thread
 
     def wake(self) -> None:
         """Do the chores soon."""

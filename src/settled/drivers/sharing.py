@@ -25,37 +25,59 @@ Agreed = tuple[State, float]
 """A state, and the monotonic seconds of this process at which its cool-down, or the probe's lease, ends."""
 
 
+News = tuple[int, Agreed | None]
+"""The number of a change, and what to follow; ``None``: it is this process's own, or a later release's."""
+
+
 class Sharing:
     """Agrees with other processes. It waits for the journal: nobody may hold the lock of the breakers meanwhile."""
 
     def __init__(self, journal: Journal, now: Callable[[], float]) -> None:
         self._journal, self._now = journal, now
         self._seen: dict[str, int] = {}
+        self._said: dict[str, str] = {}
+        """What was told last of each breaker: it is no news when it is read again."""
 
-    def agree(self, breaker: Breaker) -> Agreed | None:
-        """Tell how ``breaker`` has just changed; return what to follow instead, if somebody else was faster."""
+    def seen(self, name: str) -> int:
+        """Return the number of changes of a breaker up to which it was followed here.
+
+        To be read under the lock under which the breaker changes: whoever reads it later may have seen a change that
+        the breaker did not heed, and take its place all the same.
+        """
+        return self._seen.get(name, 0)
+
+    def saw(self, name: str, count: int) -> bool:
+        """Note, under the same lock, that a breaker follows this change; return whether it was not seen before."""
+        later = count > self.seen(name)
+        if later:
+            self._seen[name] = count
+        return later
+
+    def agree(self, breaker: Breaker, seen: int) -> News | None:
+        """Tell how ``breaker`` has just changed, having ``seen`` so many changes; ``None``: the journal is away.
+
+        The news are what to follow instead, if somebody else was faster.
+        """
         name = breaker.name
         clock = self._journal.now()
         until = clock.mono + breaker.until - self._now()
         state = breaker.state(self._now())
         text = json.dumps([state.value, clock.boot, until if state is not State.CLOSED else 0.0, token_hex(8)])
+        self._said[name] = text
         try:
-            count, stands = self._journal.agree(name, self._seen.get(name, 0), text)
+            count, stands = self._journal.agree(name, seen, text)
         except JournalError:
             return None
-        self._seen[name] = count
-        return None if stands == text else self._read(stands)
+        return count, None if stands == text else self._read(stands)
 
-    def news(self, names: Collection[str]) -> dict[str, Agreed]:
-        """Return how these breakers stand that others have changed since it was last asked. Raises ``JournalError``."""
-        agreed, found = self._journal.agreed(), {}
-        for name in agreed.keys() & names:
-            count, stands = agreed[name]
-            state = self._read(stands) if count > self._seen.get(name, 0) else None
-            self._seen[name] = max(count, self._seen.get(name, 0))
-            if state is not None:
-                found[name] = state
-        return found
+    def news(self, names: Collection[str]) -> dict[str, News]:
+        """Return how these breakers stand that have changed since they were last followed. Raises ``JournalError``."""
+        agreed = self._journal.agreed()
+        later = {name: agreed[name] for name in agreed.keys() & names if agreed[name][0] > self.seen(name)}
+        return {
+            name: (count, None if stands == self._said.get(name) else self._read(stands))
+            for name, (count, stands) in later.items()
+        }
 
     def _read(self, stands: str) -> Agreed | None:
         try:
