@@ -1,6 +1,7 @@
 """What a tool says of undoing it, checked when it is declared: a mistake is named with what to write instead."""
 
 import dataclasses
+import warnings
 
 import pytest
 
@@ -188,6 +189,7 @@ def test_a_tool_that_is_refused_is_not_taken_in(guard):
     guard.tool(effect="write", name="cancel")(lambda what: what)
 
 
+VALUES = Values(pack=lambda value: value, unpack=lambda value: value, failed=lambda _: None)
 NAMED = [
     ("compensate", {}),
     ("draft", {"confirm": lambda draft: draft, "discard": "own"}),
@@ -199,8 +201,7 @@ NAMED = [
 @pytest.mark.parametrize(("option", "more"), NAMED, ids=[name for name, _ in NAMED])
 def test_a_frameworks_tool_is_none_that_the_guard_calls_by_itself(guard, option, more, first):
     """In whatever order they come, and also where an agent first shows it while it works."""
-    values = Values(pack=lambda value: value, unpack=lambda value: value, failed=lambda _: None)
-    tools = ForeignTools(guard, {}, values)
+    tools = ForeignTools(guard, {}, VALUES)
     ways = [
         lambda: tools.of("theirs"),
         lambda: guard.tool(effect="write", name="ours", **{option: "theirs"}, **more)(lambda what: what),
@@ -210,3 +211,15 @@ def test_a_frameworks_tool_is_none_that_the_guard_calls_by_itself(guard, option,
     for _ in range(2):
         with pytest.raises(settled.DeclarationError, match=f"{option} names theirs, which is the framework's"):
             other()
+
+
+def test_a_name_that_is_nearly_the_one_that_options_were_given_for_is_told_of():
+    """What was to need leave would be made without it."""
+    with settled.Guard("memory://") as guard:
+        tools = ForeignTools(guard, {"refnd": "write", "look_up": "read"}, VALUES)
+        with pytest.warns(UserWarning, match="says nothing of the tool 'refund'.*names 'refnd'.*is 'refund' meant"):
+            tools.of("refund")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert tools.of("refund") is tools.of("refund")
+            assert not tools.of("send_mail").declared

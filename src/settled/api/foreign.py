@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import threading
+import warnings
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -244,10 +246,18 @@ class ForeignTools:
         tool = self.guard.tools.get(name)
         if tool is None:
             with self._lock:
-                tool = self.guard.tools.get(name) or self._add(read_options({"name": name}), declared=False)
+                tool = self.guard.tools.get(name) or self._undeclared(name)
         if tool.unseen and shape is not None and isinstance(tool, ForeignTool):
             tool.see(shape())
         return tool
+
+    def _undeclared(self, name: str) -> ForeignTool:
+        """Return a tool of which nothing was said; a name that was said of none, and is nearly this one, is told of."""
+        waiting = [n for n, t in self.guard.tools.items() if isinstance(t, ForeignTool) and t.declared and t.unseen]
+        for near in get_close_matches(name, waiting, n=1, cutoff=0.8):
+            told = f"effects= says nothing of the tool {name!r}, which counts as a write, and names {near!r}, of which "
+            warnings.warn(f"{told}no call has come: is {name!r} meant?", stacklevel=2)
+        return self._add(read_options({"name": name}), declared=False)
 
     def _add(self, options: Options, *, declared: bool) -> ForeignTool:
         tool, there = ForeignTool(options, self._values, declared=declared), self.guard.tools.get(options.name or "")
