@@ -531,20 +531,6 @@ def test_what_is_unknown_says_what_to_ask_again_would_do(effect, means):
     assert len(tries) == (1 if effect == "write" else 2), again.status
 
 
-def as_it_is(hour: int) -> int:
-    return hour
-
-
-@pytest.mark.parametrize("arguments", ["", " ", "null", b"null", "{}", {}])
-def test_a_tool_that_takes_nothing_takes_whatever_models_send_for_nothing(
-    guard: settled.Guard, arguments: str | bytes | dict[str, Any]
-) -> None:
-    guard.tool(effect="read", name="now")(lambda: "noon")
-    guard.tool(effect="read", name="at")(as_it_is)
-    assert guard.dispatch("now", arguments).value == "noon"
-    assert guard.dispatch("at", arguments).status == "invalid"
-
-
 class Mute:
     def __repr__(self) -> str:
         raise ValueError("says nothing")

@@ -118,9 +118,9 @@ class Schema:
     def read(self, text: str | bytes) -> dict[str, Any]:
         """Return the arguments that a model gives as JSON. Raises ``InvalidJson``.
 
-        Of a tool that takes none several models send an empty text, or null: there is nothing to have been cut off.
+        Of a tool that takes none several models send an empty text: there is nothing that could have been cut off.
         """
-        if not self.parameters and text.strip() in ("", b"", "null", b"null"):
+        if not self.parameters and not text.strip():
             return {}
         return numbers(parse_object(text))  # type: ignore[no-any-return]  # of an object
 
