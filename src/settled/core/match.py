@@ -79,17 +79,16 @@ def _in_scope(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold
     )
     if not begins or ask.terms.effect in HARMLESS:
         return found
-    return _left_behind(books, ask, entry) or _not_told_of(books, ask, entry) or _bar(books, ask) or found
+    open_calls = _unsettled(books, ask) if ask.by_model or ask.while_unknown != "allow" else ()
+    return _left_behind(open_calls, ask, entry) or _not_told_of(books, ask, entry) or _bar(open_calls, ask) or found
 
 
-def _left_behind(books: Books, ask: Ask, entry: Entry) -> Match | Suspect | None:
+def _left_behind(open_calls: Sequence[Call], ask: Ask, entry: Entry) -> Match | Suspect | None:
     """Calls at work since an earlier entry, of whatever turn: where their process is dead they are in doubt.
 
     So they must be looked at before anything is said of them, and before something is done that they might bar.
     """
-    if ask.while_unknown == "allow" and not ask.by_model:
-        return None
-    at_work = (c for c in _unsettled(books, ask) if c.state is State.PROCESSING and c.series != entry.no)
+    at_work = (c for c in open_calls if c.state is State.PROCESSING and c.series != entry.no)
     calls = [c for c in at_work if c.lane == ask.lane and _may_bar(c, ask) and not _for_other_sibling(c, ask, entry)]
     same = [c for c in calls if c.identity == ask.identity]
     here = next((c for c in same if c.owner == ask.owner and c.operation_id not in ask.here), None)
@@ -270,11 +269,11 @@ def _for_sibling(call: Call, ask: Ask, entry: Entry) -> bool:
     return bool(ask.message) and entry.reserved.get(call.operation_id, "").startswith(ask.message + "\x1f")
 
 
-def _bar(books: Books, ask: Ask) -> Match | Barred | None:
+def _bar(open_calls: Sequence[Call], ask: Ask) -> Match | Barred | None:
     """What is unknown bars like calls; for a model without declared identity, any call of the tool."""
-    if ask.while_unknown == "allow" or ask.terms.effect in HARMLESS:
+    if ask.while_unknown == "allow":
         return None
-    unknown = (c for c in _unsettled(books, ask) if c.state is State.UNKNOWN and _may_bar(c, ask))
+    unknown = (c for c in open_calls if c.state is State.UNKNOWN and _may_bar(c, ask))
     calls = [c for c in unknown if ask.entry is None or not _for_other_sibling(c, ask, ask.entry)]
     if not calls:
         return None
