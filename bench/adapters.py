@@ -72,13 +72,17 @@ def langchain() -> Hooks:
 
     from settled.adapters.langchain import wrap
 
-    async def send(to: str, text: str) -> str:
+    def send(to: str, text: str) -> str:
         """Send."""
         return f"{to} {text}"
 
+    async def asend(to: str, text: str) -> str:
+        """Send, from async code."""
+        return send(to, text)
+
     guard = settled.Guard("memory://")
     hooks = wrap(guard, {"send": settled.tool_options(effect="write", timeout=None)})
-    tool = StructuredTool.from_function(coroutine=send, name="send")
+    tool = StructuredTool.from_function(func=send, coroutine=asend, name="send")
 
     def build(run: str) -> list[Any]:
         built, messages = [], [HumanMessage("go", id="h")]

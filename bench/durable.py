@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import resource
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -412,7 +413,6 @@ def filled(folder: Path, records: int) -> None:
     connection.close()
     with contextlib.closing(SqliteJournal(folder / "journal.db")) as journal:
         journal.seal()  # as is done about once a second while calls are made
-    os.sync()  # else what was filled in would be on its way to the disk while calls are measured
 
 
 REPLAY = {"settled, replay": replays}
@@ -423,11 +423,13 @@ def with_records(records: int, calls: int, rounds: int, place: str | None) -> di
     """Compare an empty journal with one that holds so many finished records."""
     names = ["settled, sync", "settled, sync, full file", "settled, 32 threads", "settled, 32 threads, full file"]
     with tempfile.TemporaryDirectory(dir=place) as folder:
-        full = Path(folder, "full")
+        places = [Path(folder, str(i)) for i, _ in enumerate(names)]
+        full, also_full = (place for name, place in zip(names, places, strict=True) if name in FULL)
         full.mkdir()
         filled(full, records)
+        shutil.copytree(full, also_full)  # two processes on one file would give way to each other
+        os.sync()  # else what was filled in would be on its way to the disk while calls are measured
         size = (full / "journal.db").stat().st_size
-        places = [full if "full" in name else Path(folder, str(i)) for i, name in enumerate(names)]
         servers = [Server(name, str(place)) for name, place in zip(names, places, strict=True)]
         found = measured(servers, calls, rounds)
     rows = {name: _row(taken) for name, taken in found.items()}
