@@ -134,7 +134,7 @@ def test_killed_while_it_goes_on_with_undoing_what_a_dead_process_left(nursery, 
 @pytest.mark.parametrize("name", ["before Over", "inside Over", "after Over"])
 def test_killed_while_it_sees_that_a_thread_died_with_its_process(nursery, tmp_path, name):
     """The call was told as unknown while its thread still ran, and then the process died."""
-    plan = Plan(str(tmp_path / "first"), "late")
+    plan = Plan(str(tmp_path / "first"), "late", at="after End")  # killed from outside its thread might answer first
     plan.home.mkdir()
     crash(nursery, plan, {"after End": 1})
     again = replace(plan, folder=str(tmp_path / "second"), name="second", entry=2)
