@@ -131,7 +131,7 @@ async def test_an_async_tool_that_plain_code_cannot_enter_is_not_in_doubt(chat, 
     [send_mail, *_] = outbox.tools(is_async=True)
     one = chat([StructuredTool.from_function(coroutine=send_mail)], [[mail("ann", "c1")], "done"], effects=EFFECTS)
     if one.kind == "invoke":
-        with pytest.raises(NotImplementedError):
+        with pytest.raises(NotImplementedError):  # LangChain's word for a tool that has no sync side
             await one.say("mail ann")
         assert waiting(one.guard.journal) == []
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -176,3 +177,18 @@ def test_what_a_result_tells_of_it(guard: settled.Guard) -> None:
     result = tool.call(city="Thun")
     assert (result.status, result.value, result.message, result.next) == ("succeeded", "rain in Thun", "done", "done")
     assert (result.attempts, result.recorded, result.replayed, result.operation_id) == (1, False, False, "")
+
+
+def test_what_cannot_be_copied_is_refused_as_such_and_raises_nothing_else(guard: settled.Guard) -> None:
+    class Locked:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+    def look(thing: Locked) -> str:
+        raise AssertionError("must not run")
+
+    look.__annotations__["thing"] = Locked  # no name of the module, so no text that could be resolved
+    tool = guard.tool(effect="read")(look)
+    with pytest.raises(settled.InvalidArguments, match="TypeError"):
+        tool(Locked())
+    assert tool.call(Locked()).status == "invalid"

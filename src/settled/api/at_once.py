@@ -15,7 +15,6 @@ from settled.api.asking import NOWHERE, place_of
 from settled.api.binding import make_binding
 from settled.api.bound import ORDINARY
 from settled.api.making import Prepared, without_limits
-from settled.api.schema import BadArguments
 from settled.core.answer import by_itself
 from settled.core.commands import Ended, Returned
 from settled.core.series import first_of
@@ -45,9 +44,10 @@ def binding_of(guard: Guard, bound: BoundCall[Any]) -> Binding | None:
     if guard.pauses.reason(tool.name) is not None:
         return None
     try:
-        return make_binding(guard, tool, tool.schema.bind(bound.args, bound.kwargs))
-    except BadArguments:
+        arguments = tool.schema.bind(bound.args, bound.kwargs)
+    except Exception:  # noqa: BLE001 - values that do not fit, or cannot be copied: the long way says what is wrong
         return None
+    return make_binding(guard, tool, arguments)
 
 
 def value_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Any:

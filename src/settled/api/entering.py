@@ -13,6 +13,7 @@ from settled.api.opening import refusal
 from settled.api.steps import adrive, drive
 from settled.api.undoing import demand_undoing, name_of
 from settled.core.entry import Entry
+from settled.core.faults import look
 from settled.core.joins import JoinRun, NotJoined
 from settled.core.lanes import lane_of
 from settled.core.runs import BARRED, EnterRun, Held, Undone
@@ -75,7 +76,7 @@ def _demand_known(guard: Guard, name: str, compensate: str) -> None:
 
 def reason_of(error: BaseException, hidden: Sequence[str] = ()) -> str:
     """Return in a line, without secrets, why a run ended."""
-    name, said = type(error).__name__, secrets.text_of(error)
+    name, said = type(error).__name__, look.text(error)
     return secrets.clean(f"{name}: {said}" if said else name, hidden)[:LONGEST_REASON]
 
 

@@ -15,9 +15,9 @@ from msgspec import Struct
 from settled.api.checked import Checked, Look, looking
 from settled.api.options import read_options
 from settled.api.schema import Arguments, BadArguments, Schema, is_fixed, plain
-from settled.api.secrets import text_of
 from settled.api.tool import AsyncTool
 from settled.core import codec
+from settled.core.faults import look
 from settled.errors import DeclarationError, NotExecuted
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class ForeignSchema(Schema):
         try:
             return codec.dumps(self.values.pack(value)), ""
         except Exception as error:  # noqa: BLE001 - bookkeeping must never undo an effect
-            return None, f"the result was not kept: {text_of(error) or type(error).__name__}"
+            return None, f"the result was not kept: {look.text(error) or type(error).__name__}"
 
     def decode(self, data: bytes, note: str = "") -> Any:
         """Return the result that ``encode`` kept. Raises ``ValueError`` if it cannot be made again."""

@@ -147,8 +147,9 @@ def _json(value: object) -> str:
 
 def _shown(value: object) -> Any:
     """Return a fact as JSON can hold it: what has no JSON in words."""
-    if _json(value):
-        return json.loads(_json(value))
+    text = _json(value)
+    if text:
+        return json.loads(text)
     try:
         return repr(value)[:LONGEST_SHOWN]
     except Exception:  # noqa: BLE001 - as above

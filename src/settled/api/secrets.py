@@ -147,14 +147,6 @@ def _spelt(part: str) -> Iterator[str]:
     )
 
 
-def text_of(error: BaseException) -> str:
-    """Return what an error says; its type alone where it cannot say it."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - somebody else's code
-        return ""
-
-
 def clean(message: str, secrets: Iterable[str] = ()) -> str:
     """Return a message fit to be kept and shown: without secrets, without control characters, bounded.
 

@@ -32,7 +32,7 @@ def current_call(command: Invoke, binding: Binding) -> CurrentCall:
     """Return what the tool may know of this attempt."""
     call, no = command.call, command.no
     if call is None:
-        return _unrecorded(no, command.deadline)
+        return _unrecorded(no) if command.deadline is None else CurrentCall("", no, deadline=command.deadline)
     entry = Entry(no, range(1, no))
     outer = current.get()
     around = (outer.around if outer else frozenset()) | {call.operation_id}
@@ -45,9 +45,9 @@ def current_call(command: Invoke, binding: Binding) -> CurrentCall:
 
 
 @lru_cache(maxsize=100)
-def _unrecorded(no: int, deadline: float | None) -> CurrentCall:
+def _unrecorded(no: int) -> CurrentCall:
     """Return the same for all calls that need no record: such calls are many."""
-    return CurrentCall("", no, deadline=deadline)
+    return CurrentCall("", no)
 
 
 def run_here(command: Invoke, binding: Binding, floor: Floor, then: Callable[[], object] | None = None) -> Ended:

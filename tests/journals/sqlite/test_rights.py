@@ -61,7 +61,7 @@ def test_evidence_beside_no_file_is_its_owners(tmp_path):
     assert mode(tmp_path / "spill") == 0o600
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="becomes other users")
+@pytest.mark.skipif(os.getuid() != 0, reason="it becomes other users, which only root can")
 def test_two_users_of_one_group_share_a_journal(tmp_path):
     folder = tmp_path / "shared"
     folder.mkdir()
