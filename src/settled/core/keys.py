@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NoReturn
 from settled.core import canonical
 from settled.core.key_template import fill_template, template_parts, template_roots
 from settled.core.loosening import NotCanonical, nearest
-from settled.core.volatile import volatile_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +33,6 @@ __all__ = [
     "scoped_key",
     "template_parts",
     "template_roots",
-    "volatile_names",
     "without_defaults",
 ]
 
