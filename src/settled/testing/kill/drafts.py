@@ -34,7 +34,6 @@ PATIENCE = 1800.0
 WILLS = {"wanted": "give", "unwanted": "refuse", "disputed": "either", "forgotten": "none", "blind": "give"}
 """Letter -> what persons do about it; of the disputed one each says otherwise."""
 LETTERS = tuple(Action("post" if order == "blind" else "mail", order) for order in WILLS)
-TOOLS = ("write", "mail", "throw_away", "recall")
 
 
 # --- what a process does --------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class Told:
     value: str | None
     replayed: bool
     recorded: bool
-    at: float = 0.0
+    at: float
     """When, by the journal's wall clock in seconds."""
 
 
@@ -86,10 +86,8 @@ class Stage:
     def tell(self, action: Action, result: settled.Result[Any]) -> Told:
         """Note what the agent was told."""
         value = result.value if result.ok and result.value_available else None
-        told = Told(
-            *(action.order, result.status, result.reason, value, result.replayed, result.recorded),
-            at=self.journal.now().wall,
-        )
+        known = result.replayed, result.recorded
+        told = Told(action.order, result.status, result.reason, value, *known, at=self.journal.now().wall)
         append(self.plan.told, json.dumps(asdict(told)))
         self.fuse.cross("told")
         return told
