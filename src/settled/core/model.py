@@ -1,4 +1,4 @@
-"""The values that everything else speaks in: faults, attempts, calls, policies."""
+"""The values that everything else speaks in: faults, attempts, owners, instants, leave, terms."""
 
 from __future__ import annotations
 
