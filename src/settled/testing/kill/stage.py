@@ -15,6 +15,7 @@ from settled.testing.kill import joins
 from settled.testing.kill.fuse import Fuse
 from settled.testing.kill.journal import fused
 from settled.testing.kill.ledger import Ledger, append
+from settled.testing.kill.plan import RUN
 from settled.testing.kill.service import Action, Service, declare
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from settled.testing.kill.plan import Plan
     from settled.testing.kill.script import Script
 
-RUN = "trip"
 ELSEWHERE = "elsewhere"
 """The name of a space of process numbers that nobody here can look into."""
 
