@@ -9,280 +9,21 @@ SqliteSaver with durability="sync" (one node each); in sequence and with 32 in f
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
-import itertools
 import json
 import logging
 import os
-import resource
 import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench import kit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-IN_FLIGHT = 32
-APPENDED = 4096
-"""Bytes of one append of the bare disk: a page, the least that a database writes."""
-
-# ------------------------------------------------------------------------------------------------------------ the cases
-
-
-def bare_disk(folder: Path) -> Callable[[int], None]:
-    """Two synced appends a call."""
-    file = (folder / "bare").open("wb", buffering=0)
-    sync = getattr(os, "fdatasync", os.fsync)
-
-    def run(n: int) -> None:
-        for _ in range(2 * n):
-            file.write(b"x" * APPENDED)
-            sync(file.fileno())
-
-    return run
-
-
-def bare_sqlite(folder: Path) -> Callable[[int], None]:
-    """Two commits of one row a call, by SQLite alone: its write-ahead log, synced at each commit."""
-    connection = sqlite3.connect(folder / "bare.db", isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x)")
-
-    def run(n: int) -> None:
-        for _ in range(2 * n):
-            connection.execute("INSERT INTO t (x) VALUES (?)", (b"x" * 600,))
-
-    return run
-
-
-def _guard(folder: Path) -> Any:
-    import settled
-
-    return settled.Guard(f"sqlite:///{folder / 'journal.db'}")
-
-
-def settled_sync(folder: Path) -> Callable[[int], None]:
-    """Writes of a sync tool, one after the other."""
-    tool = _guard(folder).tool(effect="write", name="pay")(_pay)
-    numbers = itertools.count()
-
-    def run(n: int) -> None:
-        for _ in range(n):
-            tool(number=next(numbers))
-
-    return run
-
-
-def settled_async(folder: Path) -> Callable[[int], None]:
-    """Writes of an async tool, one after the other."""
-    tool = _guard(folder).tool(effect="write", name="pay")(_apay)
-    numbers = itertools.count()
-
-    async def work(n: int) -> None:
-        for _ in range(n):
-            await tool(number=next(numbers))
-
-    return lambda n: asyncio.run(work(n))
-
-
-def settled_threads(folder: Path) -> Callable[[int], None]:
-    """Writes of a sync tool from 32 threads."""
-    tool = _guard(folder).tool(effect="write", name="pay")(_pay)
-    numbers = itertools.count()
-    return in_threads(lambda: tool(number=next(numbers)))
-
-
-def settled_tasks(folder: Path) -> Callable[[int], None]:
-    """Writes of an async tool from 32 tasks."""
-    tool = _guard(folder).tool(effect="write", name="pay")(_apay)
-    numbers = itertools.count()
-
-    async def some(n: int) -> None:
-        for _ in range(n):
-            await tool(number=next(numbers))
-
-    async def work(n: int) -> None:
-        await asyncio.gather(*(some(n // IN_FLIGHT) for _ in range(IN_FLIGHT)))
-
-    return lambda n: asyncio.run(work(n))
-
-
-def settled_transactional(folder: Path) -> Callable[[int], None]:
-    """A transactional tool that writes one row, one after the other."""
-    from settled import Transaction
-
-    guard = _guard(folder)
-    _orders(folder)
-
-    def book(number: int, tx: Any) -> dict[str, int]:
-        tx.execute("INSERT INTO orders VALUES (?)", (number,))
-        return {"number": number}
-
-    book.__annotations__["tx"] = Transaction
-    return _booked(guard.tool(effect="transactional")(book))
-
-
-def settled_row(folder: Path) -> Callable[[int], None]:
-    """A write whose tool commits the same row on a connection of its own, one after the other."""
-    guard, connection = _guard(folder), _orders(folder)
-
-    @guard.tool(effect="write")
-    def book(number: int) -> dict[str, int]:
-        connection.execute("INSERT INTO orders VALUES (?)", (number,))
-        return {"number": number}
-
-    return _booked(book)
-
-
-def _booked(book: Callable[..., Any]) -> Callable[[int], None]:
-    numbers = itertools.count()
-
-    def run(n: int) -> None:
-        for _ in range(n):
-            book(number=next(numbers))
-
-    return run
-
-
-def _orders(folder: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(folder / "journal.db", isolation_level=None)
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("CREATE TABLE IF NOT EXISTS orders (number)")
-    return connection
-
-
-def _pay(number: int) -> dict[str, int]:
-    return {"number": number}
-
-
-async def _apay(number: int) -> dict[str, int]:
-    return {"number": number}
-
-
-def in_threads(call: Callable[[], object]) -> Callable[[int], None]:
-    """Return what makes ``n`` calls from 32 threads."""
-
-    def some(n: int) -> None:
-        for _ in range(n):
-            call()
-
-    def run(n: int) -> None:
-        with ThreadPoolExecutor(IN_FLIGHT) as threads:
-            list(threads.map(some, [n // IN_FLIGHT] * IN_FLIGHT))
-
-    return run
-
-
-def _dbos(folder: Path) -> Any:
-    os.environ["DBOS__VMID"] = "bench"
-    from dbos import DBOS
-
-    DBOS(
-        config={
-            "name": "bench",
-            "system_database_url": f"sqlite:///{folder / 'dbos.db'}",
-            "log_level": "CRITICAL",
-            "run_admin_server": False,
-        }
-    )
-    return DBOS
-
-
-def dbos_sequence(folder: Path) -> Callable[[int], None]:
-    """One workflow of n steps."""
-    dbos = _dbos(folder)
-    step = dbos.step(name="pay")(_pay)
-
-    @dbos.workflow(name="many")
-    def many(n: int) -> None:
-        for i in range(n):
-            step(i)
-
-    dbos.launch()
-    return many
-
-
-def dbos_threads(folder: Path) -> Callable[[int], None]:
-    """N workflows of one step, from 32 threads."""
-    dbos = _dbos(folder)
-    step = dbos.step(name="pay")(_pay)
-
-    @dbos.workflow(name="one")
-    def one() -> dict[str, int]:
-        return step(1)
-
-    dbos.launch()
-    return in_threads(one)
-
-
-def _langgraph(folder: Path, most: int) -> tuple[Any, Callable[[], dict[str, Any]]]:
-    from typing import TypedDict
-
-    from langgraph.checkpoint.sqlite import SqliteSaver
-    from langgraph.graph import END, START, StateGraph
-
-    class Numbers(TypedDict):
-        """What the graph carries."""
-
-        number: int
-        until: int
-
-    def pay(state: Numbers) -> dict[str, int]:
-        return _pay(state["number"] + 1)
-
-    graph = StateGraph(Numbers)
-    graph.add_node("pay", pay)
-    graph.add_edge(START, "pay")
-    graph.add_conditional_edges("pay", lambda state: "pay" if state["number"] < state["until"] else END)
-    saver = SqliteSaver(sqlite3.connect(folder / "langgraph.db", check_same_thread=False))
-    saver.setup()
-    threads = itertools.count()
-
-    def config() -> dict[str, Any]:
-        return {"configurable": {"thread_id": str(next(threads))}, "recursion_limit": most + 10}
-
-    return graph.compile(checkpointer=saver), config
-
-
-def langgraph_sequence(folder: Path) -> Callable[[int], None]:
-    """One graph that goes n times through its node."""
-    compiled, config = _langgraph(folder, 10**9)
-    return lambda n: compiled.invoke({"number": 0, "until": n}, config(), durability="sync")
-
-
-def langgraph_threads(folder: Path) -> Callable[[int], None]:
-    """N graphs of one node, from 32 threads."""
-    compiled, config = _langgraph(folder, 10)
-    return in_threads(lambda: compiled.invoke({"number": 0, "until": 1}, config(), durability="sync"))
-
-
-SEQUENCE = {
-    "bare disk": bare_disk,
-    "bare SQLite": bare_sqlite,
-    "settled, sync": settled_sync,
-    "settled, async": settled_async,
-    "settled, transactional": settled_transactional,
-    "settled, a row by itself": settled_row,
-    "DBOS": dbos_sequence,
-    "LangGraph": langgraph_sequence,
-}
-CROWD = {
-    "settled, 32 threads": settled_threads,
-    "settled, 32 tasks": settled_tasks,
-    "DBOS, 32 threads": dbos_threads,
-    "LangGraph, 32 threads": langgraph_threads,
-}
-SLOW = ("DBOS, 32 threads", "LangGraph, 32 threads")
+from bench.sqlite_cases import CROWD, FULL, IN_FLIGHT, REPLAY, SEQUENCE, SLOW, bare_disk
 
 # --------------------------------------------------------------------------------------- one process for each, in turns
 
@@ -295,15 +36,10 @@ def serve(name: str, folder: str) -> None:
     run(IN_FLIGHT)
     for line in sys.stdin:
         n = int(line)
-        began, cpu = time.perf_counter(), _cpu()
+        began, cpu = time.perf_counter(), time.process_time()
         run(n)
-        print(json.dumps([time.perf_counter() - began, _cpu() - cpu]), flush=True)
+        print(json.dumps([time.perf_counter() - began, time.process_time() - cpu]), flush=True)
     os._exit(0)  # peers leave threads behind
-
-
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 class Server:
@@ -334,9 +70,9 @@ class Server:
         self.process.wait(timeout=60)
 
 
-def measured(servers: list[Server], calls: int, rounds: int) -> dict[str, list[tuple[float, float]]]:
+def measured(servers: list[Server], calls: int, rounds: int) -> Found:
     """Let the cases work in turns, one at a time; return seconds and CPU seconds of one call, by round."""
-    found: dict[str, list[tuple[float, float]]] = {server.name: [] for server in servers}
+    found: Found = {server.name: [] for server in servers}
     try:
         for number in range(rounds):
             for server in servers if number % 2 == 0 else reversed(servers):
@@ -348,43 +84,43 @@ def measured(servers: list[Server], calls: int, rounds: int) -> dict[str, list[t
     return found
 
 
+Found = dict[str, list[tuple[float, float]]]
+"""Case -> seconds and CPU seconds of one call, by round."""
+
+
+def figures(found: Found) -> dict[str, dict[str, Any]]:
+    """Return by case its calls a second, and microseconds of CPU a call: the medians of the rounds."""
+    rows: dict[str, dict[str, Any]] = {}
+    for name, taken in found.items():
+        walls, cpus = zip(*taken, strict=True)
+        rows[name] = {"calls/s": round(1 / kit.median(walls)), "cpu_us": round(kit.median(cpus) * 1e6)}
+    return rows
+
+
+def ratio(found: Found, one: str, other: str) -> float:
+    """Return how much longer a call of one case takes than one of the other: the median of the rounds' own ratios."""
+    return round(kit.ratio([wall for wall, _ in found[one]], [wall for wall, _ in found[other]]), 2)
+
+
+def beside_peers(found: Found) -> dict[str, dict[str, Any]]:
+    """Return the figures, and with ours its rate as a multiple of each peer's."""
+    rows = figures(found)
+    peers = [name for name in rows if not name.startswith("settled")]
+    for name in rows:
+        rows[name]["rate of"] = {} if name in peers else {peer: ratio(found, peer, name) for peer in peers}
+    return rows
+
+
 def compared(names: list[str], calls: int, rounds: int, place: str | None) -> dict[str, Any]:
     """Measure cases, and ours as ratio to the others."""
     with tempfile.TemporaryDirectory(dir=place) as folder:
         found = measured([Server(name, str(Path(folder, str(i)))) for i, name in enumerate(names)], calls, rounds)
         probe = kit.fsync_probe(folder)
-    rows = {name: _row(taken) for name, taken in found.items()}
-    for name, row in rows.items():
-        others = [other for other in rows if name.startswith("settled") and not other.startswith("settled")]
-        row["rate of"] = {o: round(kit.ratio(_walls(found[o]), _walls(found[name])), 2) for o in others}
-    return {"calls": calls, "rounds": rounds, "fdatasync_us": round(probe * 1e6), "cases": rows}
+    facts = {"calls": calls, "rounds": rounds, "fdatasync_us": round(probe * 1e6)}
+    return {**facts, "cases": beside_peers(found)}
 
 
-def _walls(taken: list[tuple[float, float]]) -> list[float]:
-    return [wall for wall, _ in taken]
-
-
-def _row(taken: list[tuple[float, float]]) -> dict[str, Any]:
-    cpu = kit.median([cpu for _, cpu in taken])
-    return {"calls/s": round(1 / kit.median(_walls(taken))), "cpu_us": round(cpu * 1e6)}
-
-
-# --------------------------------------------------------------------------------------------- replay, and a full file
-
-
-def replays(folder: Path) -> Callable[[int], None]:
-    """The same call of a run over and over: each entry of the run answers it from its record."""
-    guard = _guard(folder)
-    tool = guard.tool(effect="write", name="pay")(_pay)
-    answered = 200
-
-    def run(n: int) -> None:
-        for _ in range(-(-n // answered)):
-            with guard.run("trip"):
-                for number in range(answered):
-                    tool(number=number)
-
-    return run
+# --------------------------------------------------------------------------------------------------------- a full file
 
 
 def filled(folder: Path, records: int) -> None:
@@ -415,10 +151,6 @@ def filled(folder: Path, records: int) -> None:
         journal.seal()  # as is done about once a second while calls are made
 
 
-REPLAY = {"settled, replay": replays}
-FULL = {"settled, sync, full file": settled_sync, "settled, 32 threads, full file": settled_threads}
-
-
 def with_records(records: int, calls: int, rounds: int, place: str | None) -> dict[str, Any]:
     """Compare an empty journal with one that holds so many finished records."""
     names = ["settled, sync", "settled, sync, full file", "settled, 32 threads", "settled, 32 threads, full file"]
@@ -432,9 +164,9 @@ def with_records(records: int, calls: int, rounds: int, place: str | None) -> di
         size = (full / "journal.db").stat().st_size
         servers = [Server(name, str(place)) for name, place in zip(names, places, strict=True)]
         found = measured(servers, calls, rounds)
-    rows = {name: _row(taken) for name, taken in found.items()}
+    rows = figures(found)
     for empty, other in (names[:2], names[2:]):
-        rows[other]["time of"] = {empty: round(kit.ratio(_walls(found[other]), _walls(found[empty])), 2)}
+        rows[other]["time of"] = {empty: ratio(found, other, empty)}
     return {"records": records, "bytes": size, "calls": calls, "rounds": rounds, "cases": rows}
 
 

@@ -30,14 +30,10 @@ def serve(name: str, url: str, flying: int) -> None:
     run(flying)
     print("ready", flush=True)
     for line in sys.stdin:
-        began, cpu = time.perf_counter(), _cpu()
+        began, cpu = time.perf_counter(), time.process_time()
         run(int(line))
-        print(json.dumps([time.perf_counter() - began, _cpu() - cpu]), flush=True)
+        print(json.dumps([time.perf_counter() - began, time.process_time() - cpu]), flush=True)
     os._exit(0)  # peers leave threads behind
-
-
-def _cpu() -> float:
-    return time.process_time()
 
 
 class Workers:
@@ -82,7 +78,7 @@ def compared(server: Any, title: str, names: list[str], given: argparse.Namespac
     """Measure cases in turns, and give each as ratio to the others."""
     flying = 1 if title == "in sequence" else given.in_flight
     made: list[Workers] = []
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    found: durable.Found = {name: [] for name in names}
     try:
         for name in names:
             url = database(server, f"bench_{title[3]}_{names.index(name)}")
@@ -94,16 +90,8 @@ def compared(server: Any, title: str, names: list[str], given: argparse.Namespac
     finally:
         for workers in made:
             workers.close()
-    rows = {name: durable._row(taken) for name, taken in found.items()}  # noqa: SLF001 - the bench's own
-    for name, row in rows.items():
-        others = [other for other in rows if name.startswith("settled") and not other.startswith("settled")]
-        row["rate of"] = {o: round(kit.ratio(_walls(found[o]), _walls(found[name])), 2) for o in others}
     facts = {"calls": given.calls, "rounds": given.rounds, "in flight": flying, "processes": given.processes}
-    return {**facts, "cases": rows}
-
-
-def _walls(taken: list[tuple[float, float]]) -> list[float]:
-    return [wall for wall, _ in taken]
+    return {**facts, "cases": durable.beside_peers(found)}
 
 
 # --------------------------------------------------------------------------------------------- beside finished records
@@ -116,7 +104,7 @@ def beside_records(server: Any, given: argparse.Namespace) -> dict[str, Any]:
     """Measure an empty journal and one with finished records, in turns."""
     full, size = filled(server, given.records)
     made: dict[str, Workers] = {}
-    found: dict[str, list[tuple[float, float]]] = {}
+    found: durable.Found = {}
     try:
         for number, (name, flying) in enumerate(FULL.items()):
             for url, title in ((database(server, f"bench_empty_{number}"), name), (full, f"{name}, full")):
@@ -127,11 +115,9 @@ def beside_records(server: Any, given: argparse.Namespace) -> dict[str, Any]:
     finally:
         for workers in made.values():
             workers.close()
-    rows = {title: durable._row(found[title]) for title in made}  # noqa: SLF001 - the bench's own
+    rows = durable.figures(found)
     for name in FULL:
-        rows[f"{name}, full"]["time of"] = {
-            name: round(kit.ratio(_walls(found[f"{name}, full"]), _walls(found[name])), 2)
-        }
+        rows[f"{name}, full"]["time of"] = {name: durable.ratio(found, f"{name}, full", name)}
     facts = {"records": given.records, "bytes": size, "calls": given.calls, "rounds": given.rounds}
     return {**facts, "in flight": given.in_flight, "processes": given.processes, "cases": rows}
 

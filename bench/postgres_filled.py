@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from bench import kit
-from bench.postgres_cases import guard_of, pay
+from bench.makers import pay
+from bench.postgres_cases import guard_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,6 @@ SETTLING_IN = 3_000
 """Calls before the count starts: a full pool is a gift of ten repeats."""
 NAIVE = Way("3 attempts")
 POOLED = Way("3 attempts, settled's pool", pool=True)
-DEAD = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,19 +13,20 @@ from settled.recorder import Recorder  # noqa: TC001 - help() reads it
 
 
 class CurrentCall(Struct, frozen=True, eq=False):
-    """What a tool, or its probe, may know of a call."""
+    """What a tool, its probe or its ``undo=`` may know of a call."""
 
     key: str
     """The idempotency key, in the tool's ``key_format``; the same for all attempts."""
     attempt: int
+    """Number of this attempt, from 1 on, over all processes; for probes: how many there were."""
     operation_id: str = ""
     """Empty for calls that need no record."""
     deadline: float | None = None
     """Seconds on ``time.monotonic()`` after which no more time should be spent."""
     arguments: Mapping[str, Any] = {}
-    """For probes: the recorded arguments, redacted where the tool says so."""
+    """For probes and ``undo=``: the recorded arguments, redacted where the tool says so."""
     first_sent: float | None = None
-    """For probes: when the first attempt was put on record, seconds since the epoch."""
+    """For probes and ``undo=``: when the first attempt was put on record, seconds since the epoch."""
     items: tuple[str, ...] = ()
     """Of a batch (``partial=``): the key of each of its items, the same whatever call goes on with it."""
     around: frozenset[str] = frozenset()

@@ -211,7 +211,7 @@ def _rebuild_not_executed(message: str, retryable: bool, retry_after: float | No
 
 
 class Executed(ToolSignal):
-    """It happened, and ``result`` is its value, whatever the exception path that led here."""
+    """It happened, and ``result`` is the call's value: it counts as the tool's return."""
 
     code = "executed"
 
@@ -221,7 +221,11 @@ class Executed(ToolSignal):
 
 
 class PartlyDone(ToolSignal):
-    """Some items happened (``done``), some did not (``failed``)."""
+    """Some items happened (``done``), some did not (``failed``).
+
+    Of a batch (``partial=``, ``items=``) they are told apart by the items that the call was given; of any other tool
+    only how many there are goes on record.
+    """
 
     code = "partly_done"
     items: Any = ()

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from settled.transaction import Transaction
 
 R = TypeVar("R")
-Clock = "Callable[[], Moment]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,8 @@ class Alert:
 
     alert_id: int
     kind: str
-    """``unknown``, ``disputed``, ``undo`` (a step that is not undone) or ``approval``; ``partly_compensated``,
-    ``finding`` or ``breaker``, which are about no call."""
+    """``unknown``, ``disputed``, ``undo`` (a step that is not undone), ``approval`` or ``by_hand`` (left to a person);
+    ``partly_compensated``, ``finding`` or ``breaker``, which are about no call."""
     operation_id: str
     """The call's; or what else it is about: the scope of a run, the id of a finding, the name of a breaker."""
     at: float

@@ -21,6 +21,7 @@ from settled.core.model import Moment
 from settled.errors import DeclarationError
 from settled.observe import Webhook
 from settled.ports import NotTaken
+from settled.testing.records import Look
 from tests.alerts.conftest import SECRET, declare, round_of
 from tests.shared import ROOT
 from tests.waiting import until
@@ -90,13 +91,10 @@ def test_what_is_settled_before_it_was_told_is_not_told(guarded, inbox):
 def test_a_call_is_told_of_once_until_it_is_over(guarded, inbox):
     result = guarded.pay.call(to="a")
     round_of(guarded)
-    with_more = guarded.journal
-    from settled.testing.records import PutAlert  # noqa: PLC0415 - only here
-
-    with_more.perform(PutAlert("unknown", result.operation_id))
+    guarded.journal.perform(Look(lambda books: books.alert_of("unknown", result.operation_id, 0.0)))
     round_of(guarded)
     assert len(inbox.events) == 1
-    assert with_more.alerts() == []
+    assert guarded.journal.alerts() == []
 
 
 def test_leave_a_finding_and_a_breaker_are_told_of(guarded, inbox):

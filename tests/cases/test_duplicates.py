@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 import settled
+from tests.waiting import until
 
 
 def lost_answers() -> list[BaseException]:
@@ -43,13 +44,16 @@ def test_case_001_a_deadline_on_a_write_is_unknown_and_the_repeat_joins(guard: s
 
 
 async def test_case_001_the_late_answer_is_stored_and_given_to_the_repeat(guard: settled.Guard) -> None:
+    go_on = threading.Event()
+
     @guard.tool(effect="write", timeout=0.05)
     def scan(target: str) -> str:
-        time.sleep(0.3)
+        assert go_on.wait(30)
         return f"{target} is clean"
 
     first = await scan.options(key="k").acall(target="a")
     assert first.status == "unknown"
+    go_on.set()
     again = await _until_settled(lambda: scan.options(key="k").acall(target="a"))
     assert (again.status, again.value, again.replayed) == ("succeeded", "a is clean", True)
 
@@ -147,11 +151,11 @@ def _popped(item: list[str]) -> str:
 
 def test_case_008_and_054_a_slow_tool_keeps_its_lease(tmp_guard: Any) -> None:
     first, second = tmp_guard(lease=0.3), tmp_guard(lease=0.3)
-    effects: list[int] = []
+    go_on, effects = threading.Event(), []
 
     def work(n: int) -> int:
         effects.append(n)
-        time.sleep(1.2)
+        assert go_on.wait(30)
         return n
 
     mine = first.tool(effect="write", key="job:{n}", name="work")(work)
@@ -161,6 +165,7 @@ def test_case_008_and_054_a_slow_tool_keeps_its_lease(tmp_guard: Any) -> None:
     owner.start()
     time.sleep(0.8)  # far beyond the lease
     assert other.options(wait=0).call(n=1).status == "in_progress"
+    go_on.set()
     owner.join()
     assert results[0].status == "succeeded"
     assert other.call(n=1).replayed
@@ -168,29 +173,25 @@ def test_case_008_and_054_a_slow_tool_keeps_its_lease(tmp_guard: Any) -> None:
 
 
 async def test_case_054_a_sync_tool_never_runs_on_the_loop(guard: settled.Guard) -> None:
-    loop_thread = threading.get_ident()
+    loop, loop_thread = asyncio.get_running_loop(), threading.get_ident()
+    begun, the_loop_goes_on = asyncio.Event(), threading.Event()
     ran_in: list[int] = []
 
     @guard.tool(effect="write")
-    def blocking() -> str:
+    def blocking() -> bool:
         ran_in.append(threading.get_ident())
-        time.sleep(0.3)
-        return "done"
+        loop.call_soon_threadsafe(begun.set)
+        return the_loop_goes_on.wait(5)
 
-    ticks = 0
+    async def go_on() -> None:
+        await begun.wait()
+        the_loop_goes_on.set()
 
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0.01)
-
-    ticking = asyncio.create_task(tick())
+    going_on = asyncio.create_task(go_on())
     result = await blocking.acall()
-    ticking.cancel()
-    assert result.status == "succeeded"
+    await going_on
+    assert (result.status, result.value) == ("succeeded", True)
     assert ran_in != [loop_thread]
-    assert ticks > 5
 
 
 def test_case_010_a_deadline_of_zero_is_over_not_missing(guard: settled.Guard) -> None:
@@ -234,7 +235,7 @@ def test_case_011_a_live_call_without_a_deadline_is_not_an_orphan(tmp_guard: Any
 def test_case_013_no_second_attempt_while_the_first_may_still_write(guard: settled.Guard) -> None:
     running = 0
     most = 0
-    effects: list[int] = []
+    go_on, effects = threading.Event(), []
 
     @guard.tool(
         effect="write", timeout=0.05, attempts=3, probe=lambda call: settled.NotHappened(), max_request_lifetime=0.0
@@ -243,29 +244,27 @@ def test_case_013_no_second_attempt_while_the_first_may_still_write(guard: settl
         nonlocal running, most
         running += 1
         most = max(most, running)
-        time.sleep(0.4)
+        assert go_on.wait(30)
         effects.append(n)
         running -= 1
         return n
 
     first = act.options(wait=0.0).call(n=1)
     assert first.status == "unknown"  # the probe says "not there", but the thread still runs
-    time.sleep(0.6)
-    settled_now = guard.look(first.operation_id)
-    assert settled_now is not None
-    assert settled_now.status == "succeeded"
+    go_on.set()
+    until(lambda: guard.look(first.operation_id).status == "succeeded", "its late answer")
     assert most == 1
     assert effects == [1]
 
 
 def test_case_014_recovery_leaves_a_running_call_alone(guard: settled.Guard) -> None:
-    started, effects = threading.Event(), []
+    started, go_on, effects = threading.Event(), threading.Event(), []
 
     @guard.tool(effect="write", key="k:{n}")
     def act(n: int) -> int:
         effects.append(n)
         started.set()
-        time.sleep(0.3)
+        assert go_on.wait(30)
         return n
 
     results: list[Any] = []
@@ -273,6 +272,7 @@ def test_case_014_recovery_leaves_a_running_call_alone(guard: settled.Guard) -> 
     owner.start()
     started.wait(5)
     counts = guard.reconcile()
+    go_on.set()
     owner.join()
     assert counts.orphans == 0
     assert results[0].status == "succeeded"

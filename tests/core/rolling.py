@@ -40,7 +40,7 @@ class World:
     def step(
         self, terms: Terms = BACK, *, fault: Any = None, entry: Any = None, run: str = "r", **changes: Any
     ) -> Call:
-        call = begun(self.journal, scoped(self.journal, run, entry or self.entry, terms=terms, **changes))
+        call = begun(self.journal, scoped(run, entry or self.entry, terms=terms, **changes))
         if fault is not None:
             self.journal.perform(End(call.operation_id, 1, 1, fault))
             return self.of(call)

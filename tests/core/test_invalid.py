@@ -182,32 +182,6 @@ def test_errors_that_take_turns_do_not_go_on_for_ever():
     assert answers == ["fix_arguments"] * 9 + ["repair_prompt"] + ["give_up"] * 2
 
 
-def test_the_same_arguments_are_barred_once_their_error_is_systemic():
-    streak = InvalidStreak()
-    for _ in range(2):
-        streak.failed("search", "s", fingerprint="f")
-    assert not streak.bars("search", "f")
-    assert not streak.bars("mail", "f")
-    streak.failed("search", "s", fingerprint="f")
-    assert streak.bars("search", "f")
-    assert not streak.bars("search", "g")
-    assert not streak.bars("mail", "f")
-
-
-@pytest.mark.parametrize("freed", ["success", "another error"])
-def test_a_bar_ends_with_its_streak(freed):
-    streak = InvalidStreak(same=1)
-    streak.failed("search", "s", fingerprint="f")
-    assert streak.bars("search", "f")
-    if freed == "success":
-        streak.succeeded("search")
-    else:
-        streak = InvalidStreak(same=2)
-        for error in ("s", "s", "t"):
-            streak.failed("search", error, fingerprint="f")
-    assert not streak.bars("search", "f")
-
-
 def test_the_first_may_be_the_last():
     streak = InvalidStreak(same=1, any_error=1)
     assert [streak.failed("search", s) for s in "ab"] == ["repair_prompt", "give_up"]

@@ -19,7 +19,7 @@ def entry(journal):
 
 
 def step(journal, entry, fault=None, *, end=True, **changes):
-    call = begun(journal, scoped(journal, "trip", entry, **changes))
+    call = begun(journal, scoped("trip", entry, **changes))
     if end and fault is not None:
         journal.perform(End(call.operation_id, 1, 1, fault))
     elif end:
@@ -136,13 +136,13 @@ def test_what_is_set_aside_keeps_its_record_and_gives_up_its_key(journal, entry,
 
 
 def test_the_next_entry_makes_anew_what_was_set_aside(journal, entry):
-    ask = scoped(journal, "trip", entry, kind=KeyKind.BUSINESS, key="seat 7")
+    ask = scoped("trip", entry, kind=KeyKind.BUSINESS, key="seat 7")
     ended(journal, begun(journal, ask))
     before = journal.get(ask.operation_id)
     hold(journal, dead="c1")
     aside(journal, [before])
     again = entered(journal, "trip", owner=OWNER, claim="c2")
-    anew = begun(journal, scoped(journal, "trip", again, kind=KeyKind.BUSINESS, key="seat 7"))
+    anew = begun(journal, scoped("trip", again, kind=KeyKind.BUSINESS, key="seat 7"))
     assert (anew.key, anew.outward) == ("seat 7", "seat 7~1")
     assert journal.get(before.operation_id).state is State.SUCCEEDED
 

@@ -28,7 +28,7 @@ def entry(journal):
 @pytest.fixture
 def step(journal, entry):
     """Make a call of the run that is done."""
-    return lambda **changes: ended(journal, begun(journal, scoped(journal, "trip", entry, **changes)))
+    return lambda **changes: ended(journal, begun(journal, scoped("trip", entry, **changes)))
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def waiting(journal, entry):
     """Ask for a call of the run that waits for a person: no attempt of it is begun."""
 
     def wait(leave=LEAVE, **changes):
-        return journal.perform(Claim(scoped(journal, "trip", entry, leave=leave, **changes))).call
+        return journal.perform(Claim(scoped("trip", entry, leave=leave, **changes))).call
 
     return wait
 
@@ -142,7 +142,7 @@ def test_inner_runs_count_until_they_are_undone_and_lanes_never(journal, seen, s
 
 def twice(journal, entry, terms):
     """A call whose first attempt was lost, and whose second succeeded."""
-    ask = scoped(journal, "trip", entry, terms=terms)
+    ask = scoped("trip", entry, terms=terms)
     call = begun(journal, ask)
     journal.perform(End(call.operation_id, 1, 1, LOST, go_on=True))
     journal.perform(Begin(call.operation_id, 1, 2, ask))
@@ -175,7 +175,7 @@ def test_nothing_is_waited_for_where_a_late_request_does_no_harm_or_nobody_knows
 
 
 def test_what_did_nothing_is_not_waited_for(journal, entry, seen):
-    call = begun(journal, scoped(journal, "trip", entry, terms=Terms(Effect.IDEMPOTENT, lifetime=60.0)))
+    call = begun(journal, scoped("trip", entry, terms=Terms(Effect.IDEMPOTENT, lifetime=60.0)))
     journal.perform(End(call.operation_id, 1, 1, LOST))
     assert (len(seen(call).open), seen(call).arriving) == (1, ())
 

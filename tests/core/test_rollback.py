@@ -43,7 +43,7 @@ AGAIN = Terms(Effect.IDEMPOTENT, compensate="refund", lifetime=3.0)
 
 def made_again(world: World, terms: Terms = AGAIN, *, over: bool = True) -> Call:
     """Return a step whose first request got no answer, and whose second one was answered."""
-    ask = scoped(world.journal, "r", world.entry, terms=terms)
+    ask = scoped("r", world.entry, terms=terms)
     call = begun(world.journal, ask)
     world.journal.perform(End(call.operation_id, 1, 1, LOST, go_on=True, over=over))
     world.clock.advance(1.0)
@@ -108,7 +108,7 @@ def test_what_was_made_anew_stands_where_that_was_begun(world: World) -> None:
     first = world.step(fault=REFUSED)
     second = world.step()
     again = entered(world.journal, "r", owner=OWNER, claim="e2", dead="e1")
-    ask = scoped(world.journal, "r", again, terms=BACK, identity=first.identity, words=first.words)
+    ask = scoped("r", again, terms=BACK, identity=first.identity, words=first.words)
     world.journal.perform(Claim(ask))
     ended(world.journal, world.of(first))
     assert world.play(entry=2).state is RunState.COMPENSATED
@@ -129,7 +129,7 @@ def test_what_stays_unknown_leaves_the_run_undone_in_part(world: World) -> None:
 
 
 def test_a_call_at_work_is_waited_for_and_no_longer_than_patience_lasts(world: World) -> None:
-    at_work = begun(world.journal, scoped(world.journal, "r", world.entry, terms=BACK))
+    at_work = begun(world.journal, scoped("r", world.entry, terms=BACK))
     before = world.clock.mono
     assert world.play(wait=5.0).state is RunState.PARTLY_COMPENSATED
     assert 5.0 <= world.clock.mono - before < 7.0
@@ -137,7 +137,7 @@ def test_a_call_at_work_is_waited_for_and_no_longer_than_patience_lasts(world: W
 
 
 def test_a_call_of_a_dead_process_is_taken_from_it(world: World) -> None:
-    at_work = begun(world.journal, scoped(world.journal, "r", world.entry, terms=BACK))
+    at_work = begun(world.journal, scoped("r", world.entry, terms=BACK))
     world.alive, world.probes[at_work.operation_id] = False, True
     assert world.play().state is RunState.COMPENSATED
     assert world.of(at_work).state is State.COMPENSATED
@@ -267,7 +267,7 @@ def test_a_run_inside_is_taken_from_whoever_works_on_it(world: World) -> None:
     """Nothing begins in it any more, since the run around it is undone: its lease need not be waited out."""
     inner = entered(world.journal, "inner", owner=OTHER, claim="i1", parent="r", parent_entry=1)
     step = world.step(run="inner", entry=inner)
-    late = scoped(world.journal, "inner", inner, terms=BACK)
+    late = scoped("inner", inner, terms=BACK)
     before = world.clock.mono
     assert world.play().state is RunState.COMPENSATED
     assert world.clock.mono - before < 1.0

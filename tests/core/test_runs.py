@@ -29,7 +29,7 @@ def turn(journal, *after, name="t", **more):
 def made(journal, step):
     """Make a call for a step in the entry that is at work."""
     no = trip(journal).entry
-    begun(journal, scoped(journal, "trip", Entry(no), step=step))
+    begun(journal, scoped("trip", Entry(no), step=step))
 
 
 def test_an_entry_that_made_what_was_answered_before_a_turn_was_at_another_one_of_the_same_name(journal):
@@ -155,7 +155,7 @@ def is_of_a_run_undone(journal, call):
 
 def test_what_was_called_inside_of_a_call_is_of_its_run(journal):
     entry = enter(journal)
-    outer = begun(journal, scoped(journal, "trip", entry))
+    outer = begun(journal, scoped("trip", entry))
     inner = begun(journal, make_ask(scope=f"call:{outer.operation_id}"))
     innermost = begun(journal, make_ask(scope=f"call:{inner.operation_id}"))
     alone, orphan = begun(journal, make_ask()), begun(journal, make_ask(scope="call:op_gone"))
@@ -170,7 +170,7 @@ def test_what_was_called_inside_of_a_call_is_of_its_run(journal):
 def test_a_run_inside_of_one_that_is_undone_counts_as_undone(journal):
     enter(journal)
     entry = enter(journal, "c2", "leg", parent="trip", parent_entry=1)
-    call = begun(journal, scoped(journal, "leg", entry))
+    call = begun(journal, scoped("leg", entry))
     assert not is_of_a_run_undone(journal, call)
     journal.perform(StartRollback("trip", "acme", "late", "undo", OTHER, 30.0, 1, "c1"))
     assert journal.run("acme", "leg").state is RunState.ACTIVE

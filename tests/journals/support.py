@@ -103,7 +103,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 entry, same = Entry(1), dict(identity="same", words="same", fingerprint="1")
 for i in range(rounds):
-    ask = scoped(journal, "shared", entry, operation_id=f"op_{i}_{name}", **same)
+    ask = scoped("shared", entry, operation_id=f"op_{i}_{name}", **same)
     reply = journal.perform(Claim(ask))
     assert isinstance(reply, Begun), reply
     print("begun", reply.call.n, "entry", journal.perform(EnterRun("entered", "acme")).no, flush=True)

@@ -119,7 +119,7 @@ def test_a_replay_costs_no_commit(journal, statements):
 def test_an_empty_range_of_entries_asks_nothing(journal, statements):
     entry = journal.perform(EnterRun("trip", "acme"))
     statements.clear()
-    begun(journal, scoped(journal, "trip", entry))
+    begun(journal, scoped("trip", entry))
     assert not [s for s in statements if "calls_made" in s or "entry >=" in s]
     found = journal.perform(Look(lambda b: (b.alike("s", "l", "t", "i", range(0)), b.made("s", "t", range(3, 3)))))
     assert found == ((), ())
@@ -141,7 +141,7 @@ def test_cost_is_flat_in_one_scope(journal, statements, monkeypatch):
     costs = []
     for _ in range(longest + 50):
         statements.clear()
-        ask = scoped(journal, "long", entry)
+        ask = scoped("long", entry)
         call = begun(journal, ask)
         journal.perform(End(call.operation_id, 1, 1, REFUSED, go_on=True))
         journal.perform(Begin(call.operation_id, 1, 2, ask))
@@ -154,20 +154,18 @@ def test_cost_is_flat_in_one_scope(journal, statements, monkeypatch):
 
 
 def test_a_run_that_is_entered_again_reads_its_calls_in_one_query(tmp_path, journal):
-    def ask(where, entry, number, **more):
-        return scoped(
-            where, "trip", entry, identity=f"i{number}", words=f"w{number}", fingerprint=f"1:{number}", **more
-        )
+    def ask(entry, number, **more):
+        return scoped("trip", entry, identity=f"i{number}", words=f"w{number}", fingerprint=f"1:{number}", **more)
 
     entry = journal.perform(EnterRun("trip", "acme"))
     for number in range(50):
-        call = ended(journal, begun(journal, ask(journal, entry, number)))
+        call = ended(journal, begun(journal, ask(entry, number)))
         entry.leave(call.operation_id, State.SUCCEEDED, heard=True)
     again, seen = SqliteJournal(tmp_path / "journal.db", clock=FakeClock(), synchronous="NORMAL"), []
     entry = again.perform(EnterRun("trip", "acme"))
     again._file.writer().set_trace_callback(seen.append)
     for number in range(50):
-        reply = again.perform(Claim(ask(again, entry, number, operation_id=f"op_again_{number}")))
+        reply = again.perform(Claim(ask(entry, number, operation_id=f"op_again_{number}")))
         assert reply.call.state is State.SUCCEEDED
         entry.leave(reply.call.operation_id, State.SUCCEEDED, heard=True)
     assert len([s for s in seen if "FROM calls" in s and "operation_id = 'op_again" not in s]) == 1

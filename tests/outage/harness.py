@@ -13,6 +13,8 @@ from settled.ports import CallQuery
 from settled.testing.kill.ledger import Ledger
 from tests.journals.support import ENVIRONMENT
 
+KEYS = 60
+"""Calls of a load, where it is not said otherwise."""
 PATIENCE = 150.0
 """Seconds after which a load hangs, and the test fails."""
 
@@ -97,3 +99,21 @@ def judge(load, url=None):
             problems.append(f"{order} stands at {call.state}, disputed: {call.disputed}")
     states = Counter(str(call.state) for call in records.values())
     return Scene(states, Counter(status for _, status, _, _ in load.told), problems)
+
+
+def settled_well(load, *, unknown=0):
+    """Everything is settled, but for what those who were killed have left in doubt."""
+    scene = judge(load)
+    assert scene.problems == []
+    assert scene.states["succeeded"] + scene.states["unknown"] == load.options.get("keys", KEYS)
+    assert scene.states["unknown"] <= unknown
+    return scene
+
+
+def paying(guard, effects):
+    @guard.tool(effect="write", key="{order}", breaker=None)
+    def pay(order: str) -> str:
+        effects.append(order)
+        return f"paid {order}"
+
+    return pay

@@ -30,6 +30,12 @@ def pay_of(guard, paid, **options):
     return pay
 
 
+def dispatched(guard, step):
+    """Let a model ask for a payment, and not wait for anybody."""
+    bound = guard.bind("pay", {"to": "ann", "amount": 10}, step=step)
+    return replace(bound, options=replace(bound.options, wait=0.0)).call()
+
+
 def test_a_call_waits_for_leave_and_is_made_when_it_is_asked_again(desk, paid):
     guard = desk.open()
     pay = pay_of(guard, paid)
@@ -50,7 +56,7 @@ def test_leave_for_these_arguments_is_no_leave_for_others(desk, paid):
     guard = desk.open()
     pay = pay_of(guard, paid)
     with guard.run("r"):
-        first = guard.dispatch("pay", {"to": "ann", "amount": 10}, step="m1/0")
+        first = dispatched(guard, "m1/0")
         guard.approve(first.operation_id, by="eva")
     with guard.run("r"):
         other = pay.options(wait=0).call("ann", 9000)
@@ -185,15 +191,15 @@ def test_an_agent_that_comes_back_later_finds_it(shared_desk, paid):
     one = shared_desk.open()
     pay_of(one, paid)
     with one.run("r"):
-        first = one.dispatch("pay", {"to": "ann", "amount": 10}, step="m1/0")
-        again = one.dispatch("pay", {"to": "ann", "amount": 10}, step="m2/0")
+        first = dispatched(one, "m1/0")
+        again = dispatched(one, "m2/0")
         assert (first.status, again.operation_id) == ("awaiting_approval", first.operation_id)
     one.approve(first.operation_id, by="eva")
     one.close()
     two = shared_desk.open()
     pay_of(two, paid)
     with two.run("r"):
-        made = two.dispatch("pay", {"to": "ann", "amount": 10}, step="m9/0")
+        made = dispatched(two, "m9/0")
     assert (made.status, made.operation_id, paid) == ("succeeded", first.operation_id, [("ann", 10)])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core.call import Call, evolve
-from settled.core.closing import BY_ROLLBACK, WHY
+from settled.core.closing import BY_ROLLBACK, WHY, refuse
 from settled.core.states import Event, State
 from settled.core.values import replace
 
@@ -73,16 +73,5 @@ def done_too_late(books: Books, call: Call, by: str, reason: str, now: Moment) -
 
 def close(books: Books, call: Call, now: Moment, why: str = WHY, by: str = BY_ROLLBACK) -> Call:
     """Let nobody do it any more: its run is undone, or begins anew before it."""
-    if call.state is not State.AWAITING_APPROVAL or not is_by_hand(call):
-        return call
-    closed, row = evolve(
-        call,
-        Event.REFUSE,
-        now,
-        detail=why,
-        reason=why,
-        epoch=call.epoch + 1,
-        decided=by,
-    )
-    books.put(closed, row)
-    return closed
+    waits = call.state is State.AWAITING_APPROVAL and is_by_hand(call)
+    return refuse(books, call, now, why, by) if waits else call

@@ -207,10 +207,7 @@ def _decimal(value: Decimal, _: int) -> bytes:
 
 
 def _number(text: str) -> bytes:
-    return _number_of(*numeric.normal(text))
-
-
-def _number_of(digits: str, exponent: int) -> bytes:
+    digits, exponent = numeric.normal(text)
     raw = f"{digits}e{exponent}"
     return f"n{len(raw)}:{raw}".encode()
 

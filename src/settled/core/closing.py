@@ -26,10 +26,15 @@ def close_waiting(books: Books, scope: str, now: Moment) -> tuple[str, ...]:
     """
     waiting = [call for call in _all_in(books, scope) if call.state is State.AWAITING_APPROVAL]
     for call in waiting:
-        changes = {"epoch": call.epoch + 1, "reason": WHY, "decided": BY_ROLLBACK}
-        closed, row = evolve(call, Event.REFUSE, now, detail=WHY, **changes)
-        books.put(closed, row)
+        refuse(books, call, now)
     return tuple(call.operation_id for call in waiting)
+
+
+def refuse(books: Books, call: Call, now: Moment, why: str = WHY, by: str = BY_ROLLBACK) -> Call:
+    """Refuse one call that waits, whoever is asked."""
+    closed, row = evolve(call, Event.REFUSE, now, detail=why, reason=why, epoch=call.epoch + 1, decided=by)
+    books.put(closed, row)
+    return closed
 
 
 def _all_in(books: Books, scope: str) -> Iterator[Call]:

@@ -71,8 +71,7 @@ def drop(books: Books, call: Call, now: Moment) -> None:
 
 def lapsed(call: Call, now: Moment) -> bool:
     """Whether nobody decided on it in time."""
-    waits = call.state is State.AWAITING_APPROVAL and call.leave is not None
-    return waits and call.leave is not None and now.wall >= call.leave.until
+    return call.state is State.AWAITING_APPROVAL and call.leave is not None and now.wall >= call.leave.until
 
 
 class LookAtDraft(Struct, frozen=True):

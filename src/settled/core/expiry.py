@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from settled.core.by_hand import is_by_hand
 from settled.core.call import Call, evolve
 from settled.core.model import KeyKind
 from settled.core.states import TABLE, Event, State
@@ -19,7 +20,7 @@ def due(call: Call, now: Moment) -> bool:
     """Whether the call is settled and past its retention. What is disputed or in doubt never expires."""
     if call.terms.retention is None or Event.EXPIRE not in TABLE[call.state] or call.disputed or call.doubtful:
         return False
-    if call.state is State.AWAITING_APPROVAL and call.leave is not None and call.leave.by_hand:
+    if call.state is State.AWAITING_APPROVAL and is_by_hand(call):
         return False  # somebody is still to do it
     return now.wall - call.changed.wall >= call.terms.retention
 

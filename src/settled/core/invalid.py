@@ -97,8 +97,6 @@ class _Tool:
     before: dict[str, int] = field(default_factory=dict)
     """The same for the message before that."""
     messages: int = 0
-    refused: str | None = None
-    """Fingerprint of the arguments that were answered last, once the errors are systemic."""
 
 
 class InvalidStreak:
@@ -123,16 +121,13 @@ class InvalidStreak:
         self._any = any_error
         self._tools: dict[str, _Tool] = {}
 
-    def failed(
-        self, tool: str, error_signature: str, *, message: str | None = None, fingerprint: str | None = None
-    ) -> Next:
+    def failed(self, tool: str, error_signature: str, *, message: str | None = None) -> Next:
         """Count an invalid call and say what to answer.
 
         Args:
             tool: name of the tool.
             error_signature: as ``signature`` gave it.
             message: id of the model's message that made the call; ``None``: a message of its own.
-            fingerprint: digest of the arguments, for ``bars``.
 
         Returns:
             ``"fix_arguments"`` at first, ``"repair_prompt"`` once the error is systemic, ``"give_up"`` after that.
@@ -143,18 +138,9 @@ class InvalidStreak:
             seen.messages += 1
         seen.counts[error_signature] = seen.before.get(error_signature, 0) + 1
         beyond = max(seen.counts[error_signature] - self._same, seen.messages - self._any)
-        seen.refused = None if beyond < 0 else fingerprint
         if beyond < 0:
             return "fix_arguments"
         return "repair_prompt" if beyond == 0 else "give_up"
-
-    def bars(self, tool: str, fingerprint: str) -> bool:
-        """Whether a call is refused unexecuted: its arguments are those of the last systemic error.
-
-        For errors that only the other side finds; our own validation needs no call to find them again.
-        """
-        seen = self._tools.get(tool)
-        return seen is not None and seen.refused == fingerprint
 
     def succeeded(self, tool: str) -> None:
         """One success: the model has found out."""

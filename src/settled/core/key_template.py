@@ -23,7 +23,7 @@ _MISSING = object()
 
 
 def template_parts(template: str, arguments: Mapping[str, object]) -> tuple[str, ...]:
-    """The parts of the key, fixed texts and values in turn.
+    """The parts of the key, fixed texts and values in turn; joined, it reads ``order:17``.
 
     Hash these and not their concatenation: ``{a}{b}`` must not take ("ab", "c") for ("a", "bc"). Equal numbers give
     the same text however they are written.
@@ -38,15 +38,6 @@ def template_parts(template: str, arguments: Mapping[str, object]) -> tuple[str,
         if field is not None:
             parts.append(_value(field, arguments))
     return tuple(parts)
-
-
-def fill_template(template: str, arguments: Mapping[str, object]) -> str:
-    """The key as people read it: ``order:17``.
-
-    Raises:
-        ValueError: as ``template_parts``.
-    """
-    return "".join(template_parts(template, arguments))
 
 
 def template_roots(template: str) -> tuple[str, ...]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from settled.core import canonical
-from settled.core.key_template import fill_template, template_parts, template_roots
+from settled.core.key_template import template_parts, template_roots
 from settled.core.loosening import NotCanonical, nearest
-from settled.core.volatile import volatile_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,15 +25,12 @@ __all__ = [
     "LONGEST_KEY",
     "business_key",
     "content_digest",
-    "fill_template",
     "fingerprint",
     "format_key",
-    "matches",
     "random_key",
     "scoped_key",
     "template_parts",
     "template_roots",
-    "volatile_names",
     "without_defaults",
 ]
 
@@ -47,25 +43,11 @@ _NOT_PRINTABLE = re.compile(r"[^\x21-\x7e]|:")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_]")
 
 
-class _Forms(dict[int, "Callable[[object, Rules | None], bytes]"]):
-    def __missing__(self, version: int) -> NoReturn:
-        raise ValueError(f"the canonical form of version {version} is not known here; a later release made this record")
-
-
-_FORMS = _Forms(
-    {
-        1: canonical.encode,
-    }
-)
-"""Every version of the canonical form that a record may have been made with."""
-
-
 def fingerprint(
     arguments: Mapping[str, object],
     *,
     identity: Sequence[str] | None = None,
     rules: Rules | None = None,
-    version: int = canonical.VERSION,
 ) -> str:
     """Digest that only detects other arguments under the same key: ``1:<64 hex digits>``, first the form's version.
 
@@ -73,41 +55,18 @@ def fingerprint(
 
     Raises:
         NotCanonical: an argument has no canonical form.
-        ValueError: the version is not known here (a record from a later release).
     """
     counted = arguments if identity is None else {name: arguments[name] for name in identity if name in arguments}
-    return f"{version}:{_digest(b'fingerprint', _FORMS[version](counted, rules))}"
+    return f"{canonical.VERSION}:{_digest(b'fingerprint', canonical.encode(counted, rules))}"
 
 
-def content_digest(
-    arguments: Mapping[str, object], rules: Rules | None = None, *, version: int = canonical.VERSION
-) -> str:
+def content_digest(arguments: Mapping[str, object], rules: Rules | None = None) -> str:
     """Digest of all arguments, the words of a call, in the form of ``fingerprint``.
 
     Raises:
         NotCanonical: an argument has no canonical form.
-        ValueError: the version is not known here.
     """
-    return f"{version}:{_digest(b'content', _FORMS[version](arguments, rules))}"
-
-
-def matches(
-    recorded: str,
-    arguments: Mapping[str, object],
-    *,
-    identity: Sequence[str] | None = None,
-    rules: Rules | None = None,
-) -> bool:
-    """Whether the arguments have the recorded fingerprint, compared in the form that the record was made with.
-
-    Raises:
-        NotCanonical: an argument has no canonical form.
-        ValueError: the record's version is not known here, or it is no fingerprint.
-    """
-    version = recorded.partition(":")[0]
-    if not version.isdecimal():
-        raise ValueError("not a fingerprint: it has no version")
-    return recorded == fingerprint(arguments, identity=identity, rules=rules, version=int(version))
+    return f"{canonical.VERSION}:{_digest(b'content', canonical.encode(arguments, rules))}"
 
 
 def without_defaults(
@@ -117,15 +76,13 @@ def without_defaults(
 
     A default that a later release adds then changes neither key nor fingerprint.
     """
-    return (
-        arguments
-        if not defaults
-        else {
-            name: value
-            for name, value in arguments.items()
-            if name not in defaults or not _same(name, value, defaults[name], rules)
-        }
-    )
+    if not defaults:
+        return arguments
+    return {
+        name: value
+        for name, value in arguments.items()
+        if name not in defaults or not _same(name, value, defaults[name], rules)
+    }
 
 
 def business_key(tenant: str, tool: str, parts: Sequence[str], scope: str | None = None) -> str:

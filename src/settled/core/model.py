@@ -1,4 +1,4 @@
-"""The values that everything else speaks in: faults, attempts, calls, policies."""
+"""The values that everything else speaks in: faults, attempts, owners, instants, leave, terms."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ class FaultClass(StrEnum):
     """Why an attempt failed, in the one sense that matters: what may be done next."""
 
     RETRYABLE = "retryable"
+    """The same request may well work later."""
     PERMANENT = "permanent"
+    """It would end the same way."""
     PARTIAL = "partial"
+    """Some items of a batch were done, some were not."""
     UNKNOWN = "unknown"
+    """Nothing is known: it is repeated only where that does no harm."""
     INVALID = "invalid"
+    """The arguments are wrong; whoever gave them is told."""
     CANCELLED = "cancelled"
+    """Whoever asked for it has called it off."""
 
 
 class Evidence(StrEnum):
@@ -92,7 +98,7 @@ class BatchItem(Struct, frozen=True, array_like=True):
 
 
 class Fault(Struct, frozen=True, array_like=True):
-    """One failed attempt, classified.
+    """One failed attempt, classified. ``kind``: what may be done next; ``evidence``: what it proves about the effect.
 
     ``code`` is stable and short (``"connect_refused"``, ``"http_502"``); ``message`` may hold
     details and is redacted before it is kept or shown.
@@ -138,10 +144,15 @@ class Effect(StrEnum):
     """What a repeat of the tool would do to the world."""
 
     READ = "read"
+    """Nothing: it changes nothing."""
     IDEMPOTENT = "idempotent"
+    """Nothing more than the first."""
     DEDUPLICATED = "deduplicated"
+    """Nothing, while the other side remembers the key that goes along (``remote_retention``)."""
     TRANSACTIONAL = "transactional"
+    """Its effect is rows in the journal's own database, in one commit with the record: it is never in doubt."""
     WRITE = "write"
+    """The same once more."""
 
 
 class KeyKind(StrEnum):
@@ -257,10 +268,15 @@ class Terms(Struct, frozen=True):
     attempt_lifetime: float | None = None
     """``max_attempt_lifetime``: after this an attempt of a lost owner counts as over."""
     timeout: float | None = None
+    """Of one attempt."""
     remote_retention: float | None = None
+    """For which the other side of a ``deduplicated`` tool remembers a key."""
     remote_errors: str = ""
+    """``stored``: it keeps refusals under the key too, and gives them again."""
     retention: float | None = 72 * 3600.0
+    """From the call's last change until it expires; ``None``: it never does."""
     probed: bool = False
+    """The tool has a probe."""
     compensate: str = ""
     """The tool that undoes a call of this one."""
     irreversible: bool = False

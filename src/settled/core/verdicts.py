@@ -27,6 +27,3 @@ class Inconclusive:
     """It cannot be told."""
 
     why: str = ""
-
-
-Verdict = Happened | NotHappened | Inconclusive

@@ -70,7 +70,6 @@ class Errand:
     """Operation ids of what is believed to have been done in the turns before."""
     all: Plan = field(default_factory=list)
     over: bool = False
-    at_work: int = 0
 
     # --- around the entries ----------------------------------------------------------------
 

@@ -14,8 +14,7 @@ from settled.core.settling import Resolve
 from settled.journals.prune import prune
 from settled.testing.agreement_rules import Rules
 from settled.testing.draws import SECONDS, TEXTS
-from settled.testing.records import AWKWARD
-from settled.testing.sealing import sealed
+from settled.testing.records import AWKWARD, sealed
 
 _has_calls = precondition(lambda self: bool(self.known))
 

@@ -1,4 +1,4 @@
-"""The contract of journals, first half: what becomes of calls."""
+"""The contract of journals on calls: claims, attempts, evidence, verdicts."""
 
 from __future__ import annotations
 
@@ -243,23 +243,23 @@ class CallContract(Timed):
     def test_a_run_is_entered_again(self, journal: Journal) -> None:
         """A new entry answers from the earlier one, by step and by likeness, and fences it out."""
         first = entered(journal, "trip")
-        ask = scoped(journal, "trip", first, step="m1/0")
+        ask = scoped("trip", first, step="m1/0")
         call = ended(journal, begun(journal, ask), result=b"1")
         twin = begun(journal, replace(ask, operation_id=ask.operation_id + "b", step="m1/1", entry=first))
         assert (call.n, twin.n) == (1, 2)
         second = entered(journal, "trip")
         assert (second.no, list(second.earlier)) == (2, [1])
-        played = scoped(journal, "trip", second, step="m1/0", identity=ask.identity)
+        played = scoped("trip", second, step="m1/0", identity=ask.identity)
         assert journal.perform(Claim(played)) == Stands(call)
         reply = journal.perform(Claim(replace(played, step="m9/0", operation_id="op_minted")))
         assert reply == Busy(twin, like=True)
-        assert isinstance(journal.perform(Claim(scoped(journal, "trip", first))), Superseded)
+        assert isinstance(journal.perform(Claim(scoped("trip", first))), Superseded)
 
     def test_a_turn_that_is_delivered_again_answers_from_its_own_entries(self, journal: Journal) -> None:
         """And not from those of the turns that came between."""
 
         def mail(turn: str) -> Ask:
-            return scoped(journal, "thread", entered(journal, "thread", turn=turn), identity="mail")
+            return scoped("thread", entered(journal, "thread", turn=turn), identity="mail")
 
         first = ended(journal, begun(journal, mail("t1")), result=b"1")
         ended(journal, begun(journal, mail("t2")), result=b"2")
@@ -302,7 +302,7 @@ class CallContract(Timed):
     def test_a_retry_is_debited_in_the_commit_of_its_intent(self, journal: Journal) -> None:
         """And refused, with nothing recorded, when the run has nothing left."""
         entry = entered(journal, "thrifty")
-        ask = scoped(journal, "thrifty", entry)
+        ask = scoped("thrifty", entry)
         call = begun(journal, ask)
         journal.perform(End(call.operation_id, 1, 1, REFUSED, go_on=True))
         charge = Charge("thrifty", RetryBudget(total=1))

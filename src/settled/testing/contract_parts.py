@@ -1,4 +1,4 @@
-"""The contract of journals, fourth part: batches done in part, drafts, and runs that are rewound."""
+"""The contract of journals on batches done in part, drafts, and runs that are rewound."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class PartContract(Timed):
     def test_a_call_that_is_set_aside_gives_up_its_key(self, journal: Journal) -> None:
         """It keeps its record and its log; another call may have its key then."""
         entry = entered(journal, "back")
-        ask = scoped(journal, "back", entry)
+        ask = scoped("back", entry)
         keyed = replace(ask, kind=KeyKind.BUSINESS, key=f"named:{ask.operation_id}", step="")
         call = begun(journal, keyed)
         ended(journal, call, result=b"done")
@@ -162,7 +162,7 @@ class PartContract(Timed):
     def test_a_call_is_undone_by_itself_only_by_who_holds_its_run(self, journal: Journal) -> None:
         """Before it is set aside."""
         entry = entered(journal, "held back")
-        call = begun(journal, scoped(journal, "held back", entry))
+        call = begun(journal, scoped("held back", entry))
         ended(journal, call)
         undo = UndoOne("held back", "acme", "c-rewind", call.operation_id)
         assert journal.perform(undo) is None

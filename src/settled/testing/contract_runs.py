@@ -1,4 +1,4 @@
-"""The contract of journals, third part: runs, their state, and undoing them."""
+"""The contract of journals on runs: their state, undoing them, and leave for single calls."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class RunContract(Timed):
             return run.tokens
 
         assert sent() == 0
-        claim = Claim(scoped(journal, "sent", entry), checkpoint=Checkpoint("sent", 1, (), 2**40))
+        claim = Claim(scoped("sent", entry), checkpoint=Checkpoint("sent", 1, (), 2**40))
         call = journal.perform(claim)
         assert isinstance(call, Begun)
         assert isinstance(journal.perform(claim), Begun)  # its answer was lost
@@ -107,17 +107,17 @@ class RunContract(Timed):
         """Whoever holds it puts each step on record; others are told."""
         entry = entered(journal, "undo", owner=OWNER, claim="e1")
         terms = Terms(compensate="refund")
-        calls = [begun(journal, scoped(journal, "undo", entry, terms=terms)) for _ in range(3)]
+        calls = [begun(journal, scoped("undo", entry, terms=terms)) for _ in range(3)]
         for call in (calls[1], calls[0], calls[2]):
             ended(journal, call)
-        read = ended(journal, begun(journal, scoped(journal, "undo", entry, terms=Terms(Effect.READ))))
+        read = ended(journal, begun(journal, scoped("undo", entry, terms=Terms(Effect.READ))))
         start = StartRollback("undo", "acme", "late", "r1", OWNER, 30.0, entry=1)
         assert isinstance(journal.perform(replace(start, claim="r0", entry=None, owner=OTHER)), Held)
         rolling = journal.perform(start)
         assert isinstance(rolling, Rolling)
         assert journal.perform(start) == rolling
         assert [run.run_id for run in journal.undoing(10_000) if run.tenant == "acme"].count("undo") == 1
-        barred = journal.perform(Claim(scoped(journal, "undo", entry)))
+        barred = journal.perform(Claim(scoped("undo", entry)))
         assert barred == Superseded("undo", "rolled_back")
         seen = journal.perform(LookThrough("undo", "acme"))
         assert [step.operation_id for step in seen.undo if isinstance(step, Call)] == [
@@ -152,7 +152,7 @@ class RunContract(Timed):
         """A business key is anybody's; what was not done in one run may be done in the next."""
         here, there = (entered(journal, name) for name in ("here", "there"))
         terms = Terms(compensate="refund")
-        ask = scoped(journal, "here", here, kind=KeyKind.BUSINESS, key="here and there", terms=terms)
+        ask = scoped("here", here, kind=KeyKind.BUSINESS, key="here and there", terms=terms)
         call = begun(journal, ask)
         journal.perform(End(call.operation_id, 1, 1, REFUSED))
         more = {
@@ -171,7 +171,7 @@ class RunContract(Timed):
     def test_a_runs_state_is_kept_name_by_name(self, journal: Journal) -> None:
         """With the end of a call; a later turn goes on from it, the same turn begins as it began."""
         first = entered(journal, "state", turn="t1")
-        call = begun(journal, scoped(journal, "state", first))
+        call = begun(journal, scoped("state", first))
         changes = (Change("a", b"1", 1), Change(AWKWARD, b"\x00", 1))
         journal.perform(End(call.operation_id, 1, 1, None, checkpoint=Checkpoint("state", 1, changes)))
         journal.perform(SaveState("state", "acme", 1, (Change("a", b"old", 0), Change("b", b"2", 2))))
@@ -198,7 +198,7 @@ class RunContract(Timed):
             return list(entered(journal, "window", turn="t", after=after).earlier)
 
         first = entered(journal, "window", turn="t", after=("a", "t:a"))
-        journal.perform(Claim(scoped(journal, "window", first, step="t:b", operation_id="op_b")))
+        journal.perform(Claim(scoped("window", first, step="t:b", operation_id="op_b")))
         assert earlier("a", "t:a") == [1]  # the same turn once more
         assert earlier("b", "t:b") == [2]  # the one after it; the second entry may have made something else
         assert earlier("b", "t:b") == [2, 3]
@@ -208,9 +208,9 @@ class RunContract(Timed):
     def test_an_irreversible_call_waits_for_what_is_open(self, journal: Journal) -> None:
         """Whatever its tool; a read is no matter."""
         entry = entered(journal, "final")
-        begun(journal, scoped(journal, "final", entry, tool="look", terms=Terms(Effect.READ)))
-        other = begun(journal, scoped(journal, "final", entry, tool="mail"))
-        ask = scoped(journal, "final", entry, terms=Terms(irreversible=True))
+        begun(journal, scoped("final", entry, tool="look", terms=Terms(Effect.READ)))
+        other = begun(journal, scoped("final", entry, tool="mail"))
+        ask = scoped("final", entry, terms=Terms(irreversible=True))
         assert journal.perform(Claim(ask)) == Unsettled((other,))
         ended(journal, other)
         assert isinstance(journal.perform(Claim(ask)), Begun)
@@ -299,7 +299,7 @@ class RunContract(Timed):
     def test_what_is_left_to_a_person_is_closed_with_its_run(self, journal: Journal) -> None:
         """What is done by hand all the same is disputed then."""
         entry = entered(journal, "left")
-        ask = replace(scoped(journal, "left", entry), kind=KeyKind.BUSINESS, step="")
+        ask = replace(scoped("left", entry), kind=KeyKind.BUSINESS, step="")
         ask = replace(ask, key=f"left:{ask.operation_id}", leave=Leave("", 0.0, by_hand="refused before"))
         journal.perform(Claim(ask))
         assert isinstance(journal.perform(StartRollback("left", "acme", "", "c-left", OTHER, 30.0, entry.no)), Rolling)
@@ -313,9 +313,9 @@ class RunContract(Timed):
     def test_a_rollback_refuses_what_waits_for_leave(self, journal: Journal) -> None:
         """In the commit that begins it; once, whoever goes on with it; and also within a call."""
         entry = entered(journal, "waits", owner=OWNER, claim="e1")
-        around = begun(journal, scoped(journal, "waits", entry))
+        around = begun(journal, scoped("waits", entry))
         wanted = Leave("asks", 0.0, within=60.0)
-        asks = [replace(scoped(journal, "waits", entry, tool="ask"), leave=wanted), make_ask(leave=wanted)]
+        asks = [replace(scoped("waits", entry, tool="ask"), leave=wanted), make_ask(leave=wanted)]
         asks[1] = replace(asks[1], scope=f"call:{around.operation_id}", kind=KeyKind.SCOPED, key="", entry=Entry())
         for ask in asks:
             assert isinstance(journal.perform(Claim(ask)), Stands)

@@ -1,4 +1,4 @@
-"""The contract of journals, second half: what is kept, listed, sealed and pruned, and many at once."""
+"""The contract of journals on the store: what is kept, listed, sealed and pruned, and many at once."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from settled.testing.records import (
     ended,
     ids,
     make_ask,
+    sealed,
     stands,
     unknown_call,
 )
-from settled.testing.sealing import sealed
 
 if TYPE_CHECKING:
     from settled.ports import Journal

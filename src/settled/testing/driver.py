@@ -115,7 +115,7 @@ class Hand:
         self.intention, self.life = intention, life
         self.here = ""
         self.tickets: Tickets | None = None
-        self.no = self.sim.oracle.meet(self)
+        self.no = self.sim.oracle.meet()
 
     @property
     def _gone(self) -> bool:

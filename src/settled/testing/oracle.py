@@ -39,10 +39,8 @@ LEGAL_AFTER_FINAL = frozenset({State.EXPIRED, State.COMPENSATING, State.COMPENSA
 class Asker:
     """What one asker's attempts have cost."""
 
-    tool: str
     attempts: int = 0
     admitted: bool = False
-    spent: float = 0.0
     shut: bool = False
     owed: float = 0.0
     """Spent for the next attempt."""
@@ -104,9 +102,9 @@ class Oracle:
 
     # --- while it goes on ------------------------------------------------------------------
 
-    def meet(self, hand: Hand) -> int:
-        """A new asker."""
-        self.askers.append(Asker(hand.tool.name))
+    def meet(self) -> int:
+        """A new asker; return its number."""
+        self.askers.append(Asker())
         return len(self.askers) - 1
 
     def admitted(self, hand: Hand) -> None:

@@ -108,7 +108,8 @@ PROFILES = {
         ),
         Profile("approvals", tools=(*APPROVED, "ticket"), people=4, errands=3, loners=4, crash=0.004, entries=6),
         Profile(
-            *("fallbacks", "grim"),
+            "fallbacks",
+            weather="grim",
             tools=("charge", "debit", "charge", "invoice"),
             business="bill",
             people=3,
@@ -120,7 +121,8 @@ PROFILES = {
             entries=6,
         ),
         Profile(
-            *("fallbacks in a storm", "grim"),
+            "fallbacks in a storm",
+            weather="grim",
             tools=("charge", "debit", "charge", "invoice"),
             business="bill",
             people=2,
@@ -137,7 +139,8 @@ PROFILES = {
             entries=6,
         ),
         Profile(
-            *("fallbacks undone", "grim"),
+            "fallbacks undone",
+            weather="grim",
             trips=4,
             steps=("seat", "cabin", "seat", "chat"),
             errands=0,
@@ -151,7 +154,8 @@ PROFILES = {
         Profile("sagas", trips=4, errands=0, loners=0, workers=3),
         Profile("undoing", trips=4, errands=0, loners=0, crash=0.012, workers=3, reconcilers=2, missing=0.1),
         Profile(
-            *("undoing in a storm", "storm"),
+            "undoing in a storm",
+            weather="storm",
             trips=3,
             errands=0,
             loners=0,
@@ -166,7 +170,7 @@ PROFILES = {
         ),
         Profile("joins", trips=3, guests=2, errands=0, loners=0, crash=0.004, workers=4, jumps=1),
         Profile(
-            *("colleagues who need leave", "plain"),
+            "colleagues who need leave",
             colleagues=3,
             errands=0,
             loners=0,
@@ -178,7 +182,8 @@ PROFILES = {
         ),
         Profile("colleagues", colleagues=4, errands=0, loners=1, crash=0.01, workers=4, models=0.8, entries=6),
         Profile(
-            *("colleagues in a storm", "storm"),
+            "colleagues in a storm",
+            weather="storm",
             colleagues=3,
             errands=0,
             loners=1,
@@ -195,7 +200,8 @@ PROFILES = {
             "children", trips=3, inner=0.5, errands=0, loners=0, crash=0.004, pause=0.002, workers=3, reconcilers=2
         ),
         Profile(
-            *("joins in a storm", "storm"),
+            "joins in a storm",
+            weather="storm",
             trips=2,
             guests=2,
             inner=0.3,
@@ -212,7 +218,7 @@ PROFILES = {
             reconcilers=1,
         ),
         Profile(
-            *("undoing what waits for leave", "plain"),
+            "undoing what waits for leave",
             trips=3,
             steps=(*UNDOABLE_BY_LEAVE, *UNDOABLE_BY_LEAVE, *UNDOABLE),
             guests=1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from threading import Barrier, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,6 @@ OWNER = Owner("host", "boot", "space", 4711, "100")
 OTHER = Owner("host", "boot", "space", 4712, "200")
 LOST = Fault(FaultClass.UNKNOWN, Proof.MAYBE, "timeout", "no answer")
 REFUSED = Fault(FaultClass.RETRYABLE, Proof.NONE, "connect_refused")
-WRONG = Fault(FaultClass.PERMANENT, Proof.NONE, "http_422", "no such customer")
 AWKWARD = "NUL \0, lone \ud83d, split \ud83d\ude00, line\nend, \\u0000 as text, \x1f, 'quoted', \u00e9 and e\u0301"
 """A text that a careless store damages or refuses."""
 
@@ -96,17 +96,6 @@ class Raising:
         raise ArithmeticError(self.ask.operation_id)
 
 
-class PutAlert:
-    """Puts an alert into the outbox."""
-
-    def __init__(self, kind: str, subject: str) -> None:
-        self.kind, self.subject = kind, subject
-
-    def apply(self, books: Books, now: Moment) -> None:
-        """Do so."""
-        books.alert_of(self.kind, self.subject, now.wall)
-
-
 class PutNote:
     """Notes a text; returns what was noted before, and what is then."""
 
@@ -166,9 +155,8 @@ def entered(journal: Journal, run_id: str, tenant: str = "acme", **options: Any)
     return entry
 
 
-def scoped(journal: Journal, run_id: str, entry: Entry, **changes: Any) -> Ask:
+def scoped(run_id: str, entry: Entry, **changes: Any) -> Ask:
     """Return an ask of a run."""
-    del journal
     fields = {
         "kind": KeyKind.SCOPED,
         "key": "",
@@ -201,6 +189,19 @@ def at_once(number: int, work: Callable[[int], Any]) -> list[Any]:
         thread.join(60.0)
     assert not any(thread.is_alive() for thread in threads), "a thread hangs"
     return results
+
+
+def sealed(journal: Journal) -> bool:
+    """Seal what is new; return whether there was any within ten seconds.
+
+    On PostgreSQL any transaction that has written holds it up until it ends, also the server's own (autovacuum).
+    """
+    until = time.monotonic() + 10.0
+    while not journal.seal():
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 class Timed:

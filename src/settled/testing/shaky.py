@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from settled.testing.loop import Loop
 
 R = TypeVar("R")
-Watch = "Callable[[Call | None, Call, LogRow], None]"
 
 
 class WatchedBooks(MemoryBooks):

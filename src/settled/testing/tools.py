@@ -114,7 +114,8 @@ _UNDOABLE = (
     _tool("reserve", probe=True, lifetime=15.0, compensate="release"),
     _tool("lend", lifetime=20.0, compensate="reclaim"),
     _tool(
-        *("fund", Effect.DEDUPLICATED),
+        "fund",
+        Effect.DEDUPLICATED,
         service="store",
         probe=True,
         remote_retention=86_400.0,

@@ -107,8 +107,8 @@ class World:
         self.stores: dict[str, Stored] = {}
         self.fences: set[str] = set()
         self.blind = 0.1
-        self.note: Callable[..., None] = lambda *_: None
         """How often a probe can't tell."""
+        self.note: Callable[..., None] = lambda *_: None
 
     def send(self, tool: ToolSpec, call: Call | None, no: int, intention: Intention) -> Request:
         """Let a request leave now."""
@@ -242,10 +242,6 @@ class World:
     def seen(self, key: str) -> str | None:
         """Return what an effect of this key brought, if one is to be seen now."""
         return next((effect.value for effect in self.by_key[key] if effect.visible <= self.loop.now), None)
-
-    def done(self, intention: Intention) -> int:
-        """How often an intention has taken effect."""
-        return self.counts()[intention]
 
     def counts(self) -> Counter[Intention]:
         """Return the number of effects of each intention."""

@@ -282,7 +282,7 @@ def test_children_of_an_open_journal(open_journal):
     assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids] == [0] * 4
     assert [journal.get(ask.operation_id).result for ask in asks] == [b"child"] * 4
     entry = journal.perform(EnterRun("after", "acme"))
-    begun(journal, scoped(journal, "after", entry))
+    begun(journal, scoped("after", entry))
 
 
 def test_a_result_of_5_megabytes_and_texts_that_postgresql_does_not_take(open_journal):

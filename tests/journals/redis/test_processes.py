@@ -89,7 +89,7 @@ def test_what_is_decided_on_a_record_that_changed_meanwhile_is_decided_again(ope
     owed.append(lambda: unknown_call(other, **{**fields(like), "operation_id": "op_doubt", "key": "random:2"}))
     assert not isinstance(mine.perform(Claim(like)), Begun)
     entry = mine.perform(EnterRun("trip", "acme"))
-    inside = scoped(mine, "trip", entry)
+    inside = scoped("trip", entry)
     owed.append(lambda: other.perform(EnterRun("trip", "acme")))
     assert not isinstance(mine.perform(Claim(inside)), Begun)
     assert mine.verify().ok
@@ -308,7 +308,7 @@ def test_children_of_an_open_journal(open_journal):
     assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids] == [0] * 4
     assert [journal.get(ask.operation_id).result for ask in asks] == [b"child"] * 4
     entry = journal.perform(EnterRun("after", "acme"))
-    begun(journal, scoped(journal, "after", entry))
+    begun(journal, scoped("after", entry))
 
 
 def test_a_result_of_5_megabytes_and_texts_of_all_kinds(open_journal):

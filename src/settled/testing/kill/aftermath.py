@@ -12,6 +12,7 @@ from settled.core.states import State
 from settled.core.values import replace
 from settled.ports import CallQuery
 from settled.testing.kill.fuse import crossed
+from settled.testing.kill.plan import RUN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from settled.testing.kill.script import Script
     from settled.testing.kill.stage import Stage
 
-TENANT, RUN = "", "trip"
+TENANT = ""
 HOUR = 3600.0
 """By which the journal's clock is put forward: longer than any lease, shorter than what services remember."""
 BEGUN = frozenset({f"{when} {name}" for when in ("inside", "after") for name in ("Claim", "Begin", "Reserve")})
@@ -75,6 +76,18 @@ def whole(stage: Stage) -> list[str]:
         if call.state is State.UNKNOWN and call.operation_id not in queued:
             problems.append(f"{who} is unknown, and not in the queue")
     return problems
+
+
+def state_of_run(stage: Stage) -> str:
+    """Return how the run stands; ``nowhere`` if it is not on record."""
+    run = stage.journal.run(TENANT, RUN)
+    return "nowhere" if run is None else str(run.state)
+
+
+def not_undone(state: str) -> list[str]:
+    """Say what is wrong with the state of a run that was to be undone."""
+    undone = state in ("compensated", "partly_compensated")
+    return [] if undone else [f"the run is {state}, neither undone nor undone in part"]
 
 
 # --- of the dead ----------------------------------------------------------------------------------

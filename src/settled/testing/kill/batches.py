@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import settled
 from settled.api.queue import waiting
-from settled.testing.kill.aftermath import RUN, TENANT, arguments_of, dead, on_the_way
+from settled.testing.kill.aftermath import arguments_of, dead, not_undone, on_the_way, state_of_run
 from settled.testing.kill.ledger import Effect, append
 from settled.testing.kill.sagas import GivenUp
 from settled.testing.kill.script import Script, asked
@@ -181,13 +181,9 @@ def end(stage: Stage) -> list[str]:
 
 def end_undone(stage: Stage) -> list[str]:
     """Say what is wrong with a batch whose run was undone."""
-    run = stage.journal.run(TENANT, RUN)
-    state = str(run.state) if run is not None else "nowhere"
-    items = see(stage)
+    state, items = state_of_run(stage), see(stage)
     problems = [f"item {item.name}: {what}" for item in items for what in [*_always(item), *_undone(item, state)]]
-    if state not in ("compensated", "partly_compensated"):
-        problems.append(f"the run is {state}, neither undone nor undone in part")
-    return problems
+    return problems + not_undone(state)
 
 
 def _always(item: Item) -> list[str]:

@@ -16,10 +16,10 @@ from settled.core import codec
 from settled.core.states import State
 from settled.errors import DeclarationError
 from settled.testing.kill import sagas
-from settled.testing.kill.aftermath import dead, order_of
+from settled.testing.kill.aftermath import dead, not_undone, order_of, state_of_run
 from settled.testing.kill.ledger import Effect
 from settled.testing.kill.sagas import GivenUp
-from settled.testing.kill.script import Script, asked
+from settled.testing.kill.script import Script, asked, by_order
 from settled.testing.kill.service import Action, either
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ PATIENCE = 1800.0
 WILLS = {"wanted": "give", "unwanted": "refuse", "disputed": "either", "forgotten": "none", "blind": "give"}
 """Letter -> what persons do about it; of the disputed one each says otherwise."""
 LETTERS = tuple(Action("post" if order == "blind" else "mail", order) for order in WILLS)
-TOOLS = ("write", "mail", "throw_away", "recall")
 
 
 # --- what a process does --------------------------------------------------------------------------
@@ -152,8 +151,7 @@ def end(stage: Stage) -> list[str]:
 
 def end_undone(stage: Stage) -> list[str]:
     """Say what is wrong with the letters of a run that was undone."""
-    run = stage.journal.run("", "trip")
-    state = str(run.state) if run is not None else "nowhere"
+    state = state_of_run(stage)
     problems = _letters(stage, undone=True)
     for order in WILLS:
         done = [effect.tool for effect in stage.ledger.of(order)]
@@ -161,9 +159,7 @@ def end_undone(stage: Stage) -> list[str]:
             problems.append(f"{order}: sent, and neither taken back nor in the queue of a run undone in part ({state})")
         if done.count("recall") > done.count("mail"):
             problems.append(f"{order}: taken back, and it was not sent")
-    if state not in ("compensated", "partly_compensated"):
-        problems.append(f"the run is {state}, neither undone nor undone in part")
-    return problems
+    return problems + not_undone(state)
 
 
 def _letters(stage: Stage, *, undone: bool = False) -> list[str]:
@@ -244,12 +240,7 @@ def _needless(stage: Stage) -> list[Call]:
 
 
 def _script(flow: Any, end: Any, **more: Any) -> Script:
-    return Script(LETTERS, flow, in_run=True, saga=True, declare=declare, end=end, given=_order, patience=0.0, **more)
-
-
-def _order(stage: Stage, action: Action) -> dict[str, Any]:
-    del stage
-    return {"order": action.order}
+    return Script(LETTERS, flow, in_run=True, saga=True, declare=declare, end=end, given=by_order, patience=0.0, **more)
 
 
 SCRIPTS = {

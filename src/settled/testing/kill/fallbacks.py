@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import settled
 from settled.testing.kill.aftermath import dead
 from settled.testing.kill.ledger import Effect
-from settled.testing.kill.script import Script, asked
+from settled.testing.kill.script import Script, asked, by_order
 from settled.testing.kill.service import Action, either
 
 if TYPE_CHECKING:
@@ -147,15 +147,10 @@ def _as_told(stage: Stage, action: Action, books: Sequence[str]) -> list[str]:
     return [what for wrong, what in found if wrong]
 
 
-def _order(stage: Stage, action: Action) -> dict[str, Any]:
-    del stage
-    return {"order": action.order}
-
-
 ACTIONS = tuple(Action(tool, f"{tool}:{payment}") for payment in PAYMENTS for tool in CHAINS)
 SCRIPTS = {
-    "fallback": Script(ACTIONS, paying, in_run=True, declare=declare, end=end, given=_order),
+    "fallback": Script(ACTIONS, paying, in_run=True, declare=declare, end=end, given=by_order),
     "keyed-fallback": Script(
-        ACTIONS, paying, in_run=False, declare=partial(declare, keyed=True), end=end, given=_order
+        ACTIONS, paying, in_run=False, declare=partial(declare, keyed=True), end=end, given=by_order
     ),
 }

@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
+RUN = "trip"
+"""The run that scripts work in, if they work in one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

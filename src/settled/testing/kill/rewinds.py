@@ -18,8 +18,9 @@ from settled.core.rewind import is_set_aside
 from settled.core.states import State
 from settled.errors import DeclarationError
 from settled.ports import CallQuery
-from settled.testing.kill.aftermath import RUN, TENANT, arguments_of, dead, in_time, order_of
+from settled.testing.kill.aftermath import TENANT, arguments_of, dead, in_time, order_of
 from settled.testing.kill.ledger import Effect, append
+from settled.testing.kill.plan import RUN
 from settled.testing.kill.script import Script, asked
 from settled.testing.kill.service import Action, either
 

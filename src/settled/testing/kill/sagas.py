@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +13,17 @@ from settled.api.queue import waiting
 from settled.core.runs import scope_of_run
 from settled.core.states import State
 from settled.ports import CallQuery
-from settled.testing.kill.aftermath import RUN, TENANT, counts, order_of
+from settled.testing.kill.aftermath import TENANT, counts, not_undone, order_of, state_of_run
 from settled.testing.kill.ledger import append
+from settled.testing.kill.plan import RUN
+from settled.testing.kill.service import at_first, function_of
 from settled.testing.records import Look
 
 if TYPE_CHECKING:
     from settled.core.call import Call
     from settled.testing.kill.ledger import Effect
     from settled.testing.kill.script import Flow
-    from settled.testing.kill.service import Action, Service
+    from settled.testing.kill.service import Act, Action, Service, Steps
     from settled.testing.kill.stage import Stage
 
 UNDONE_BY = {"hire": "fire", "rent": "give_back"}
@@ -44,7 +45,7 @@ def declare(stage: Stage) -> None:
         more: dict[str, Any] = {} if name in BLIND else dict(probed)
         if name in UNDONE_BY:
             more |= {"compensate": UNDONE_BY[name], "undo": _arguments}
-        function = _async_tool(service, name) if is_async else _tool(service, name)
+        function = function_of(_tool(service, name), is_async=is_async)
         guard.tool(name=name, effect="write", identity=("order",), **more)(function)
 
 
@@ -53,22 +54,12 @@ def _arguments(call: settled.Call, _: object) -> dict[str, str]:
     return {"order": order, "trouble": "lost" if order == LEFT_IN_DOUBT else ""}
 
 
-def _tool(service: Service, name: str) -> Any:
-    def act(order: str, trouble: str = "", memo: str = "") -> str:
-        del memo
-        for seconds in service.pauses(trouble) if trouble == "stuck" else ():
-            time.sleep(seconds)
-        return service.act(name, order, trouble if settled.current_call().attempt == 1 else "")
-
-    return act
-
-
-def _async_tool(service: Service, name: str) -> Any:
-    async def act(order: str, trouble: str = "", memo: str = "") -> str:
-        del memo
-        for seconds in service.pauses(trouble) if trouble == "stuck" else (0.0,):
-            await asyncio.sleep(seconds)
-        return service.act(name, order, trouble if settled.current_call().attempt == 1 else "")
+def _tool(service: Service, name: str) -> Act:
+    def act(order: str, trouble: str) -> Steps:
+        yield 0.0  # those that are made at once go on side by side
+        if trouble == "stuck":
+            yield from service.pauses(trouble)
+        return service.act(name, order, at_first(trouble))
 
     return act
 
@@ -93,19 +84,19 @@ def note_the_end(stage: Stage, error: BaseException) -> None:
 
 def end(stage: Stage) -> list[str]:
     """Say what is wrong with a run that was to be undone."""
-    run = stage.journal.run(TENANT, RUN)
-    if run is None or str(run.state) not in ("compensated", "partly_compensated"):
-        return [f"the run is {run.state if run else 'not on record'}, neither undone nor undone in part"]
+    state = state_of_run(stage)
+    if not_undone(state):
+        return not_undone(state)
     effects, queued = stage.ledger.effects(), waiting(stage.journal)
     done = [e for e in effects if e.tool in UNDONE_BY]
     problems = [f"{tool} {order}: {n} times" for (tool, order), n in counts(effects).items() if n > 1]
     for effect in done:
-        problems += _undone(effect, effects, queued, str(run.state))
+        problems += _undone(effect, effects, queued, state)
     problems += _order(stage, effects)
     problems += [
         f"{call.operation_id} ({call.tool}) waits without need: {call.reason}" for call in queued if not _doubt(call)
     ]
-    if str(run.state) == "partly_compensated" and not queued:
+    if state == "partly_compensated" and not queued:
         problems.append("the run is undone in part, and nothing of it stands in the queue")
     return problems
 

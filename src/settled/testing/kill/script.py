@@ -49,3 +49,8 @@ def asked(stage: Stage, action: Action) -> Generator[Any, Any, Any]:
         result = yield stage.bind(action, time=2)
     stage.tell(action, result)
     return result
+
+
+def by_order(_: Stage, action: Action) -> dict[str, Any]:
+    """Return the arguments of an action whose tool takes its order alone."""
+    return {"order": action.order}

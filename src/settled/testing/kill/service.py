@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import settled
 from settled.testing.kill.ledger import Effect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from settled.testing.kill.fuse import Fuse
@@ -23,6 +24,10 @@ Trouble = str
 """Of the first attempt: refused before the effect (``busy``; ``away``: for a minute); no answer, before the effect
 (``dropped``) or after it (``lost``); held up until a test lets it go on, before the effect (``stuck``) or after it
 (``held``). Scripts with tools of their own have words of their own."""
+Steps = Generator[float, None, str]
+"""Seconds to sleep, one after the other, and then what a tool returns."""
+Act = Callable[[str, str], Steps]
+"""What a tool does with an order, and with the trouble that it has."""
 DAY = 86400.0
 MOST_PATIENCE = 60.0
 """Seconds that a tool is held up at the most: a test that forgets it fails, and does not hang."""
@@ -114,39 +119,50 @@ def declare(guard: settled.Guard, service: Service, names: Iterable[str], *, is_
     """Declare tools, as ``def`` or as ``async def``; ``crawl``, which outlives its time-out, always as ``def``."""
     for name in names:
         more: dict[str, Any] = {"probe": service.find} if name == PROBED else {}
-        function = _async_tool(service, name) if is_async and name != "crawl" else _tool(service, name)
+        function = function_of(tool_of(service, name), is_async=is_async and name != "crawl")
         guard.tool(name=name, identity=("order",), **OPTIONS[name], **more)(function)
 
 
-def _of_first(trouble: str) -> str:
+def tool_of(service: Service, name: str) -> Act:
+    """Return what a tool does."""
+
+    def act(order: str, trouble: str) -> Steps:
+        trouble = at_first(trouble)
+        service.receive(trouble)
+        if trouble == "stuck":
+            yield from service.pauses(trouble)
+        value = service.act(name, order, trouble)
+        if trouble == "held":
+            yield from service.pauses(trouble)
+        return value
+
+    return act
+
+
+def at_first(trouble: str) -> str:
+    """Return the trouble that an attempt has: only the first has any."""
     return trouble if settled.current_call().attempt == 1 else ""
 
 
-def _tool(service: Service, name: str) -> Any:
-    def act(order: str, trouble: str = "", memo: str = "") -> str:
+def function_of(act: Act, *, is_async: bool) -> Any:
+    """Return the function of a tool that sleeps as ``act`` yields, as ``def`` or as ``async def``."""
+
+    def here(order: str, trouble: str = "", memo: str = "") -> str:
         del memo  # the model's words: others each time
-        trouble = _of_first(trouble)
-        service.receive(trouble)
-        for seconds in service.pauses(trouble) if trouble == "stuck" else ():
-            time.sleep(seconds)
-        value = service.act(name, order, trouble)
-        for seconds in service.pauses(trouble) if trouble == "held" else ():
-            time.sleep(seconds)
-        return value
+        steps = act(order, trouble)
+        while True:
+            try:
+                time.sleep(next(steps))
+            except StopIteration as stop:
+                return str(stop.value)
 
-    return act
-
-
-def _async_tool(service: Service, name: str) -> Any:
-    async def act(order: str, trouble: str = "", memo: str = "") -> str:
+    async def there(order: str, trouble: str = "", memo: str = "") -> str:
         del memo
-        trouble = _of_first(trouble)
-        service.receive(trouble)
-        for seconds in service.pauses(trouble) if trouble == "stuck" else ():
-            await asyncio.sleep(seconds)
-        value = service.act(name, order, trouble)
-        for seconds in service.pauses(trouble) if trouble == "held" else ():
-            await asyncio.sleep(seconds)
-        return value
+        steps = act(order, trouble)
+        while True:
+            try:
+                await asyncio.sleep(next(steps))
+            except StopIteration as stop:
+                return str(stop.value)
 
-    return act
+    return there if is_async else here

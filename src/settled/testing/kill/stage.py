@@ -15,6 +15,7 @@ from settled.testing.kill import joins
 from settled.testing.kill.fuse import Fuse
 from settled.testing.kill.journal import fused
 from settled.testing.kill.ledger import Ledger, append
+from settled.testing.kill.plan import RUN
 from settled.testing.kill.service import Action, Service, declare
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from settled.testing.kill.plan import Plan
     from settled.testing.kill.script import Script
 
-RUN = "trip"
 ELSEWHERE = "elsewhere"
 """The name of a space of process numbers that nobody here can look into."""
 
@@ -37,7 +37,7 @@ class Told:
     value: str | None
     replayed: bool
     recorded: bool
-    at: float = 0.0
+    at: float
     """When, by the journal's wall clock in seconds."""
 
 
@@ -86,10 +86,8 @@ class Stage:
     def tell(self, action: Action, result: settled.Result[Any]) -> Told:
         """Note what the agent was told."""
         value = result.value if result.ok and result.value_available else None
-        told = Told(
-            *(action.order, result.status, result.reason, value, result.replayed, result.recorded),
-            at=self.journal.now().wall,
-        )
+        known = result.replayed, result.recorded
+        told = Told(action.order, result.status, result.reason, value, *known, at=self.journal.now().wall)
         append(self.plan.told, json.dumps(asdict(told)))
         self.fuse.cross("told")
         return told
