@@ -182,6 +182,29 @@ def test_errors_that_take_turns_do_not_go_on_for_ever():
     assert answers == ["fix_arguments"] * 9 + ["repair_prompt"] + ["give_up"] * 2
 
 
+def test_the_arguments_of_a_systemic_error_are_kept():
+    streak = InvalidStreak()
+    for _ in range(2):
+        streak.failed("search", "s", arguments="f")
+    assert streak.refused("search") is streak.refused("mail") is None
+    streak.failed("search", "s", arguments="g")
+    assert streak.refused("search") == "g"
+    assert streak.refused("mail") is None
+
+
+@pytest.mark.parametrize("freed", ["success", "success of another tool", "another error"])
+def test_arguments_are_refused_no_longer_than_what_was_wrong_may_last(freed):
+    streak = InvalidStreak(same=2)
+    for _ in range(2):
+        streak.failed("search", "s", arguments="f")
+    assert streak.refused("search") == "f"
+    if freed == "another error":
+        streak.failed("search", "t", arguments="f")
+    else:
+        streak.succeeded("mail" if "another" in freed else "search")
+    assert streak.refused("search") is None
+
+
 def test_the_first_may_be_the_last():
     streak = InvalidStreak(same=1, any_error=1)
     assert [streak.failed("search", s) for s in "ab"] == ["repair_prompt", "give_up"]

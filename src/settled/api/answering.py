@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from settled.api import secrets, words
+from settled.api import secrets, streaks, words
 from settled.api.binding import hidden_texts
 from settled.api.bound import ORDINARY
 from settled.api.recent import told_as
@@ -62,7 +62,8 @@ def finish(guard: Guard, prepared: Prepared, answer: Answer) -> Result[Any]:
     note(guard, prepared, answer)
     if answer.status != "succeeded":
         guard.floor.attend()
-    return to_result(guard, prepared.bound.tool, answer, prepared.life)
+    result = to_result(guard, prepared.bound.tool, answer, prepared.life)
+    return streaks.heeded(guard, prepared, answer, result) if prepared.bound.options.by_model else result
 
 
 def value_of(guard: Guard, prepared: Prepared, answer: Answer) -> Any:

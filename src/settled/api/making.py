@@ -13,6 +13,7 @@ from settled.api.asking import NOWHERE, Place, make_ask, needs_record, place_of
 from settled.api.binding import make_binding
 from settled.api.bound import ORDINARY
 from settled.api.schema import BadArguments
+from settled.api.streaks import turned_away
 from settled.api.undoing import demand_undoing
 from settled.core.answer import rejected
 from settled.core.machine import Life
@@ -62,6 +63,8 @@ def prepare(guard: Guard, bound: BoundCall[Any]) -> Prepared | Result[Any]:
         return invalid(guard, bound, {"arguments": str(error)})
     except Exception as error:  # noqa: BLE001 - the tool's own key= function
         return invalid(guard, bound, {"arguments": f"no key can be made of them: {type(error).__name__}"})
+    if bound.options.by_model and (refused := turned_away(guard, bound, arguments)) is not None:
+        return refused
     if ask is None:
         why = guard.pauses.reason(tool.name)
         if why is not None:

@@ -97,6 +97,8 @@ class _Tool:
     before: dict[str, int] = field(default_factory=dict)
     """The same for the message before that."""
     messages: int = 0
+    refused: str | None = None
+    """Digest of the arguments that were answered last, once the errors are systemic."""
 
 
 class InvalidStreak:
@@ -121,13 +123,16 @@ class InvalidStreak:
         self._any = any_error
         self._tools: dict[str, _Tool] = {}
 
-    def failed(self, tool: str, error_signature: str, *, message: str | None = None) -> Next:
+    def failed(
+        self, tool: str, error_signature: str, *, message: str | None = None, arguments: str | None = None
+    ) -> Next:
         """Count an invalid call and say what to answer.
 
         Args:
             tool: name of the tool.
             error_signature: as ``signature`` gave it.
             message: id of the model's message that made the call; ``None``: a message of its own.
+            arguments: their digest, where only the other side finds what is wrong with them (see ``refused``).
 
         Returns:
             ``"fix_arguments"`` at first, ``"repair_prompt"`` once the error is systemic, ``"give_up"`` after that.
@@ -138,10 +143,18 @@ class InvalidStreak:
             seen.messages += 1
         seen.counts[error_signature] = seen.before.get(error_signature, 0) + 1
         beyond = max(seen.counts[error_signature] - self._same, seen.messages - self._any)
+        seen.refused = None if beyond < 0 else arguments
         if beyond < 0:
             return "fix_arguments"
         return "repair_prompt" if beyond == 0 else "give_up"
 
+    def refused(self, tool: str) -> str | None:
+        """Return the digest of the arguments of the last systemic error: they are not sent once more."""
+        seen = self._tools.get(tool)
+        return None if seen is None else seen.refused
+
     def succeeded(self, tool: str) -> None:
-        """One success: the model has found out."""
+        """One success: the model has found out. Of other tools it may be what they lacked: they may be asked again."""
         self._tools.pop(tool, None)
+        for seen in self._tools.values():
+            seen.refused = None
