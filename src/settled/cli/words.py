@@ -1,7 +1,7 @@
 """Times and texts as a terminal should show them."""
 
 import re
-from datetime import datetime
+import time
 
 from settled.api.facts import LATEST
 
@@ -12,7 +12,7 @@ _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
 
 def local(wall: float) -> str:
     """Return a time as the local clock shows it."""
-    return datetime.fromtimestamp(min(wall, LATEST)).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(min(wall, LATEST)))
 
 
 def span(seconds: float) -> str:
