@@ -15,6 +15,7 @@ import logging
 import os
 import shutil
 import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -93,7 +94,7 @@ def figures(found: Found) -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for name, taken in found.items():
         walls, cpus = zip(*taken, strict=True)
-        rows[name] = {"calls/s": round(1 / kit.median(walls)), "cpu_us": round(kit.median(cpus) * 1e6)}
+        rows[name] = {"calls/s": round(1 / statistics.median(walls)), "cpu_us": round(statistics.median(cpus) * 1e6)}
     return rows
 
 

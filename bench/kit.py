@@ -138,11 +138,6 @@ def _calibrated(case: Case) -> int:
         times *= 4
 
 
-def median(values: Sequence[float]) -> float:
-    """Return the median."""
-    return statistics.median(values)
-
-
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     """Return the median of the rounds' own ratios: what slows both in one round falls out."""
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))

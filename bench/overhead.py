@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import contextlib
 import logging
+import statistics
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
@@ -367,10 +368,10 @@ def measured(name: str, rounds: int) -> dict[str, Any]:
     cases = make()
     kit.interleaved(cases, rounds)
     full = [case for case in cases if "budget" in case.name]
-    fastest = min(full, key=lambda case: kit.median(case.cpu), default=None)
+    fastest = min(full, key=lambda case: statistics.median(case.cpu), default=None)
     rows = {}
     for case in cases:
-        row: dict[str, Any] = {"us": round(kit.median(case.cpu) * 1e6, 3)}
+        row: dict[str, Any] = {"us": round(statistics.median(case.cpu) * 1e6, 3)}
         if case.name.startswith("settled"):
             others = {"tenacity+pybreaker", fastest.name if fastest else "pybreaker"}
             row["ratio"] = {o.name: round(kit.ratio(case.cpu, o.cpu), 2) for o in cases if o.name in others}

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -144,7 +145,7 @@ def compared(steps: int, rounds: int, place: str | None) -> dict[str, Any]:
         "steps": steps,
         "rounds": rounds,
         "milliseconds": {
-            name: {walk: round(1000 * kit.median(taken), 1) for walk, taken in walks.items()}
+            name: {walk: round(1000 * statistics.median(taken), 1) for walk, taken in walks.items()}
             for name, walks in found.items()
         },
         "again, DBOS's time of ours": round(kit.ratio(theirs["again"], ours["again"]), 2),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import statistics
 import tempfile
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -100,8 +101,8 @@ def measured(appendfsync: str, calls: int, rounds: int) -> dict[str, Any]:
 
 def _row(case: kit.Case, peer: kit.Case | None) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "calls/s": round(1 / kit.median(case.wall)),
-        "client_cpu_us": round(kit.median(case.cpu) * 1e6),
+        "calls/s": round(1 / statistics.median(case.wall)),
+        "client_cpu_us": round(statistics.median(case.cpu) * 1e6),
     }
     if peer is not None and peer is not case:
         row["time of Powertools"] = round(kit.ratio(case.wall, peer.wall), 2)

@@ -9,8 +9,8 @@ from settled.core.entry import Entry
 from settled.core.model import Evidence, FaultClass, Standing
 from settled.core.states import Event, State
 from settled.core.values import replace
-from settled.testing.profiles import PROFILES
 from settled.testing.simulate import simulate
+from settled.testing.simulation.profiles import PROFILES
 
 MOST_SEEDS = 400
 

@@ -6,8 +6,8 @@ import pytest
 
 from settled.core import chain, claim, entry, fallback, match, saga
 from settled.core.values import replace
-from settled.testing import chains
-from settled.testing.profiles import PROFILES
+from settled.testing.simulation import chains
+from settled.testing.simulation.profiles import PROFILES
 
 ALONE, STORM, UNDONE = (PROFILES[name] for name in ("fallbacks", "fallbacks in a storm", "fallbacks undone"))
 

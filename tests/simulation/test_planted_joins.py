@@ -8,7 +8,7 @@ from settled.core import claim, joins, runs, saga
 from settled.core.ask import Ask
 from settled.core.values import replace
 from settled.journals.memory import MemoryBooks
-from settled.testing.profiles import PROFILES
+from settled.testing.simulation.profiles import PROFILES
 
 JOINS, CHILDREN, STORM = PROFILES["joins"], PROFILES["children"], PROFILES["joins in a storm"]
 HURRIED = replace(JOINS, name="joins and hangs", pause=0.01, weather="busy")

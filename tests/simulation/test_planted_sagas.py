@@ -8,8 +8,8 @@ from settled.core import claim, leave, progress, rollback, runs, saga
 from settled.core.call import evolve
 from settled.core.states import Event, State
 from settled.core.values import replace
-from settled.testing.profiles import PROFILES
 from settled.testing.simulate import simulate
+from settled.testing.simulation.profiles import PROFILES
 
 MOST_SEEDS = 300
 SAGAS, UNDOING = PROFILES["sagas"], PROFILES["undoing"]
@@ -93,14 +93,14 @@ def test_a_compensation_that_fails_stops_the_others(monkeypatch, planted):
         return True
 
     monkeypatch.setattr(rollback.Rollback, "_stuck", stopping)
-    monkeypatch.setattr("settled.testing.simulation.carry_on", nothing)
-    monkeypatch.setattr("settled.testing.people.carry_on", nothing)
+    monkeypatch.setattr("settled.testing.simulation.simulation.carry_on", nothing)
+    monkeypatch.setattr("settled.testing.simulation.people.carry_on", nothing)
     planted(SAGAS, "neither undone nor in the queue")
 
 
 def test_an_unfinished_rollback_is_left_to_itself(monkeypatch, planted):
-    monkeypatch.setattr("settled.testing.simulation.carry_on", nothing)
-    monkeypatch.setattr("settled.testing.people.carry_on", nothing)
+    monkeypatch.setattr("settled.testing.simulation.simulation.carry_on", nothing)
+    monkeypatch.setattr("settled.testing.simulation.people.carry_on", nothing)
     planted(UNDOING, "its rollback has not come to its end")
 
 

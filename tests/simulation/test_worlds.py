@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from settled.testing.profiles import PROFILES
 from settled.testing.simulate import main, play_all, profile_of, simulate, story
+from settled.testing.simulation.profiles import PROFILES
 
 SEEDS = 2_010
 KEPT = [

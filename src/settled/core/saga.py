@@ -207,10 +207,17 @@ def claim_within(claim: str, inner: RunRecord) -> str:
     return f"{claim}/{inner.run_id}"
 
 
-def mine(books: Books, tenant: str, run_id: str, claim: str) -> RunRecord | None:
-    """Return the run if this rollback is still its one."""
-    run = books.run(tenant, run_id)
-    return run if run is not None and run.claim == claim and run.state is RunState.ROLLING_BACK else None
+class OfRollback(Struct, frozen=True):
+    """A transition of one rollback, which changes nothing once the run's rollback has become another's."""
+
+    run_id: str
+    tenant: str
+    claim: str
+
+    def ours(self, books: Books) -> RunRecord | None:
+        """Return the run if this rollback is still its one."""
+        run = books.run(self.tenant, self.run_id)
+        return run if run is not None and run.claim == self.claim and run.state is RunState.ROLLING_BACK else None
 
 
 class News(Struct, frozen=True):
@@ -219,19 +226,16 @@ class News(Struct, frozen=True):
     operation_id: str
 
 
-class Undo(Struct, frozen=True):
+class Undo(OfRollback, frozen=True):
     """Put on record that a step is being undone: from here on its value stands no more."""
 
-    run_id: str
-    tenant: str
-    claim: str
     operation_id: str
     open: Sequence[str] = ()
     """The calls that were open when it was decided that this step is the next one."""
 
     def apply(self, books: Books, now: Moment) -> Call | News | None:
         """Return the step; ``None`` if the rollback has become another's."""
-        if mine(books, self.tenant, self.run_id, self.claim) is None:
+        if self.ours(books) is None:
             return None
         for operation_id in self.open:
             other = books.by_id(operation_id)
@@ -250,18 +254,15 @@ def begin_undoing(books: Books, operation_id: str, detail: str, now: Moment) -> 
     return changed
 
 
-class StepUndone(Struct, frozen=True):
+class StepUndone(OfRollback, frozen=True):
     """Put on record that a step is undone; its compensation's own record must say so."""
 
-    run_id: str
-    tenant: str
-    claim: str
     operation_id: str
     compensation: str
 
     def apply(self, books: Books, now: Moment) -> Call | None:
         """Return the step; ``None`` if the rollback has become another's."""
-        if mine(books, self.tenant, self.run_id, self.claim) is None:
+        if self.ours(books) is None:
             return None
         call, undoing = books.by_id(self.operation_id), books.by_id(self.compensation)
         done = undoing is not None and undoing.state is State.SUCCEEDED
@@ -272,12 +273,9 @@ class StepUndone(Struct, frozen=True):
         return changed
 
 
-class Stuck(Struct, frozen=True):
+class Stuck(OfRollback, frozen=True):
     """Put on record why a step is not undone: it stands in the queue. The others go on."""
 
-    run_id: str
-    tenant: str
-    claim: str
     operation_id: str
     reason: str
     """``undo_failed``, ``undo_unknown``, ``undo_not_done``, ``undo_refused``, ``tool_missing``, ``irreversible``, …"""
@@ -285,7 +283,7 @@ class Stuck(Struct, frozen=True):
 
     def apply(self, books: Books, now: Moment) -> Call | None:
         """Return the step; ``None`` if the rollback has become another's."""
-        if mine(books, self.tenant, self.run_id, self.claim) is None:
+        if self.ours(books) is None:
             return None
         call = books.by_id(self.operation_id)
         if call is None or call.state is not State.COMPENSATING or (call.reason, call.note) == (self.reason, self.note):
@@ -297,16 +295,12 @@ class Stuck(Struct, frozen=True):
         return changed
 
 
-class EndRollback(Struct, frozen=True):
+class EndRollback(OfRollback, frozen=True):
     """Say how the rollback has ended: by what the records show, and nothing else."""
-
-    run_id: str
-    tenant: str
-    claim: str
 
     def apply(self, books: Books, now: Moment) -> RunRecord | None:
         """Return the run; ``None`` if the rollback has become another's."""
-        run = mine(books, self.tenant, self.run_id, self.claim)
+        run = self.ours(books)
         if run is None:
             found = books.run(self.tenant, self.run_id)
             again = found is not None and found.claim == self.claim and found.state in UNDONE

@@ -33,10 +33,7 @@ class Effect:
     """Something that the shop did. ``mark`` names the intention behind it, which no agent ever compares."""
 
     id: int
-    route: str
     mark: str
-    body: str
-    at: float
 
 
 def mark_in(text: str) -> str:
@@ -107,7 +104,7 @@ class Books:
     def effects(self) -> list[Effect]:
         """Return all effects, oldest first."""
         with self._lock:
-            rows = self._db.execute("select id, route, mark, body, at from effects order by id").fetchall()
+            rows = self._db.execute("select id, mark from effects order by id").fetchall()
         return [Effect(*row) for row in rows]
 
     def close(self) -> None:

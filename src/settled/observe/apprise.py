@@ -24,7 +24,8 @@ class Apprise:
         name: how it is called in ``settled alerts list``; the service and its number by default.
 
     Raises:
-        MissingExtra: Apprise is not installed. DeclarationError: it knows no such address.
+        DeclarationError: Apprise knows no such address.
+        MissingExtra: Apprise is not installed.
     """
 
     def __init__(self, url: str, *, name: str = "") -> None:

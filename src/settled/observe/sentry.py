@@ -20,9 +20,11 @@ class Sentry:
     Args:
         dsn: the project's; it is shown nowhere.
         timeout: seconds that each step of sending may take.
+        name: how it is called in ``settled alerts list``.
 
     Raises:
-        MissingExtra: sentry-sdk is not installed. DeclarationError: the dsn is none.
+        DeclarationError: the dsn is none.
+        MissingExtra: sentry-sdk is not installed.
     """
 
     def __init__(self, dsn: str, *, timeout: float = 10.0, name: str = "sentry") -> None:

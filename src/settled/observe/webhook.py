@@ -20,6 +20,7 @@ from settled.observe.posting import post
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from urllib.parse import SplitResult
 
     from settled.ports import Notice
 
@@ -102,9 +103,17 @@ def signature(key: bytes, notice_id: str, at: str, body: bytes) -> str:
 
 
 def verify(secret: str, headers: Mapping[str, str], body: bytes, *, now: float | None = None) -> dict[str, Any]:
-    """Return the event of a delivery, for whoever receives one. Raises ``ValueError`` if it is not to be trusted.
+    """Return the event of a delivery, for whoever receives one.
 
-    ``headers``: with names in lower case. ``now``: seconds since 1970; the clock's by default.
+    Args:
+        secret: the one it is signed with, as the webhook was given it.
+        headers: of the delivery, with names in lower case.
+        body: of the delivery, as it came.
+        now: seconds since 1970; the clock's by default.
+
+    Raises:
+        DeclarationError: the secret is none.
+        ValueError: the delivery is not to be trusted.
     """
     try:
         notice_id, at, given = (headers[f"webhook-{name}"] for name in ("id", "timestamp", "signature"))
@@ -134,7 +143,7 @@ def key_of(secret: str) -> bytes:
     return key
 
 
-def _address(url: str) -> Any:
+def _address(url: str) -> SplitResult:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise DeclarationError("a webhook's url is https://host/path")

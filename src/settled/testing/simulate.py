@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from settled.core.states import State
-from settled.testing.profiles import PROFILES, Profile
-from settled.testing.simulation import Simulation
+from settled.testing.simulation.profiles import PROFILES, Profile
+from settled.testing.simulation.simulation import Simulation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

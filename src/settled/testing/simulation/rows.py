@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from settled.core.call import Call
 from settled.core.commands import Raised, Returned
 from settled.core.joint import Look, Made
-from settled.testing import tools
+from settled.testing.simulation import tools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from settled.core.commands import Join
     from settled.core.model import Moment
     from settled.journals.memory import MemoryBooks
-    from settled.testing.tools import ToolSpec
-    from settled.testing.world import Intention, World
+    from settled.testing.simulation.tools import ToolSpec
+    from settled.testing.simulation.world import Intention, World
 
 
 class Cancelled(BaseException):

@@ -15,8 +15,8 @@ from settled.core.owed import Heard
 from settled.core.progress import Begin, Close, End, Renew
 from settled.core.settling import Adopt, Over, Resolve, Settle
 from settled.core.tending import AdoptLost, LayDown, TakeUp
-from settled.testing.agreement_rules import Rules
-from settled.testing.draws import FAULTS, RESULTS, RUNS, SECONDS, TENANTS, TEXTS
+from settled.testing.agreement.draws import FAULTS, RESULTS, RUNS, SECONDS, TENANTS, TEXTS
+from settled.testing.agreement.rules import Rules
 from settled.testing.records import AWKWARD, OTHER, make_ask
 
 if TYPE_CHECKING:

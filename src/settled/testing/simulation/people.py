@@ -14,17 +14,17 @@ from settled.core.states import State
 from settled.core.tending import AdoptLost, LayDown, TakeUp, next_look
 from settled.errors import JournalError
 from settled.ports import CallQuery
-from settled.testing.driver import Hand, drive, transact
-from settled.testing.loop import Until
-from settled.testing.plans import TENANT
-from settled.testing.tools import TOOLS
-from settled.testing.trips import carry_on
+from settled.testing.simulation.driver import Hand, drive, transact
+from settled.testing.simulation.loop import Until
+from settled.testing.simulation.plans import TENANT
+from settled.testing.simulation.tools import TOOLS
+from settled.testing.simulation.trips import carry_on
 
 if TYPE_CHECKING:
     from settled.core.call import Call
-    from settled.testing.loop import Steps
-    from settled.testing.simulation import Simulation
-    from settled.testing.workers import Process
+    from settled.testing.simulation.loop import Steps
+    from settled.testing.simulation.simulation import Simulation
+    from settled.testing.simulation.workers import Process
 
 QUERY = CallQuery(states=(State.UNKNOWN,), limit=10_000)
 ORPHANS = CallQuery(lease_over=True, limit=10_000)

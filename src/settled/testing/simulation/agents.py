@@ -12,21 +12,31 @@ from settled.core.entry import Entry
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.values import replace
 from settled.errors import JournalError
-from settled.testing.asking import Place, Spot, Told, make_ask
-from settled.testing.chains import call
-from settled.testing.driver import transact
-from settled.testing.loop import Until
-from settled.testing.mind import Mind
-from settled.testing.plans import TENANT, Intent, Message, Plan, Words, grouped, in_words, make_plan, planned_anew
+from settled.testing.simulation.asking import Place, Spot, Told, make_ask
+from settled.testing.simulation.chains import call
+from settled.testing.simulation.driver import transact
+from settled.testing.simulation.loop import Until
+from settled.testing.simulation.mind import Mind
+from settled.testing.simulation.plans import (
+    TENANT,
+    Intent,
+    Message,
+    Plan,
+    Words,
+    grouped,
+    in_words,
+    make_plan,
+    planned_anew,
+)
 
 if TYPE_CHECKING:
     from settled.core.answer import Answer
     from settled.core.ask import Ask
     from settled.core.budget import RetryBudget
-    from settled.testing.loop import Steps
-    from settled.testing.simulation import Simulation
-    from settled.testing.workers import Process
-    from settled.testing.world import Intention
+    from settled.testing.simulation.loop import Steps
+    from settled.testing.simulation.simulation import Simulation
+    from settled.testing.simulation.workers import Process
+    from settled.testing.simulation.world import Intention
 
 FENCED_OUT = ("superseded", "run_ended", "rolled_back")
 ROUNDS = 4

@@ -14,9 +14,9 @@ from settled.core.states import Event, State
 if TYPE_CHECKING:
     from settled.core.ask import Ask
     from settled.core.call import Call, LogRow
-    from settled.testing.oracle import Oracle
-    from settled.testing.shaky import ShakyJournal
-    from settled.testing.world import Intention, Request
+    from settled.testing.simulation.oracle import Oracle
+    from settled.testing.simulation.shaky import ShakyJournal
+    from settled.testing.simulation.world import Intention, Request
 
 Path = tuple[int, ...]
 """Where a call stands in a chain: ``()`` is the call itself, ``(1,)`` its second fallback, ``(1, 0)`` that one's first.

@@ -37,18 +37,18 @@ from settled.core.model import Fault
 from settled.core.outcome import AttemptTimeout, read
 from settled.core.values import replace
 from settled.errors import JournalError
-from settled.testing.loop import Gate, Until
-from settled.testing.rows import Cancelled, Rows
-from settled.testing.tools import Failure
+from settled.testing.simulation.loop import Gate, Until
+from settled.testing.simulation.rows import Cancelled, Rows
+from settled.testing.simulation.tools import Failure
 
 if TYPE_CHECKING:
     from settled.core.books import Transition
     from settled.core.commands import Command, Event, Flow
     from settled.core.machine import Life
-    from settled.testing.loop import Steps
-    from settled.testing.tools import ToolSpec
-    from settled.testing.workers import Process
-    from settled.testing.world import Intention, Request
+    from settled.testing.simulation.loop import Steps
+    from settled.testing.simulation.tools import ToolSpec
+    from settled.testing.simulation.workers import Process
+    from settled.testing.simulation.world import Intention, Request
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from settled.core.books import RunRecord, Transition
     from settled.core.call import Call, LogRow
     from settled.core.model import Moment
-    from settled.testing.loop import Loop
+    from settled.testing.simulation.loop import Loop
 
 R = TypeVar("R")
 

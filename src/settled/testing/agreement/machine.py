@@ -1,11 +1,4 @@
-"""A journal and the memory journal, driven with the same transitions, must give the same answers and records.
-
-class MyAgreement(Agreement):
-    def open_journal(self):
-        return MyJournal(..., clock=self.clock)
-
-TestAgreement = MyAgreement.TestCase
-"""
+"""The machine of ``Agreement``: all its rules, and what holds after each."""
 
 from __future__ import annotations
 
@@ -18,11 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from settled.core.values import replace
 from settled.journals.memory import MemoryJournal
 from settled.ports import CallQuery
-from settled.testing.agreement_asks import AskRules
-from settled.testing.agreement_calls import CallRules
-from settled.testing.agreement_runs import RunRules
-from settled.testing.agreement_upkeep import UpkeepRules
-from settled.testing.draws import QUERIES, SECONDS
+from settled.testing.agreement.asks import AskRules
+from settled.testing.agreement.calls import CallRules
+from settled.testing.agreement.draws import QUERIES, SECONDS
+from settled.testing.agreement.runs import RunRules
+from settled.testing.agreement.upkeep import UpkeepRules
 from settled.testing.records import FakeClock
 
 if TYPE_CHECKING:

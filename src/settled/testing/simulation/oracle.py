@@ -11,9 +11,9 @@ from settled.core.model import Effect as Kind
 from settled.core.model import Evidence, Fault
 from settled.core.states import FINAL, TABLE, Event, State
 from settled.core.values import replace
-from settled.testing.chain_oracle import ChainOracle, is_by_hand
-from settled.testing.saga_oracle import SagaOracle
-from settled.testing.tools import TOOLS
+from settled.testing.simulation.chain_oracle import ChainOracle, is_by_hand
+from settled.testing.simulation.saga_oracle import SagaOracle
+from settled.testing.simulation.tools import TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from settled.core.call import Call, LogRow
     from settled.core.commands import Invoke
     from settled.core.model import Owner
-    from settled.testing.driver import Hand
-    from settled.testing.loop import Clock, Loop
-    from settled.testing.shaky import ShakyJournal
-    from settled.testing.workers import Process
-    from settled.testing.world import Intention, Request, World
+    from settled.testing.simulation.driver import Hand
+    from settled.testing.simulation.loop import Clock, Loop
+    from settled.testing.simulation.shaky import ShakyJournal
+    from settled.testing.simulation.workers import Process
+    from settled.testing.simulation.world import Intention, Request, World
 
 ABSENT = frozenset({State.NOT_DONE, State.FAILED, State.PARKED})
 LONG = 3600.0

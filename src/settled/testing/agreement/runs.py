@@ -21,8 +21,8 @@ from settled.core.saga import (
     Stuck,
     Undo,
 )
-from settled.testing.agreement_rules import Rules
-from settled.testing.draws import RESULTS, RUNS, SECONDS, TENANTS, TEXTS
+from settled.testing.agreement.draws import RESULTS, RUNS, SECONDS, TENANTS, TEXTS
+from settled.testing.agreement.rules import Rules
 from settled.testing.records import OTHER, OWNER
 
 if TYPE_CHECKING:

@@ -16,21 +16,21 @@ from settled.core.saga import LookThrough
 from settled.core.settle import settle
 from settled.core.values import replace
 from settled.errors import JournalError
-from settled.testing.asking import Place, driven, make_ask
-from settled.testing.chains import call
-from settled.testing.driver import Hand, drive, transact
-from settled.testing.guests import Guest, leave
-from settled.testing.loop import Until
-from settled.testing.plans import TENANT, Intent, Words
-from settled.testing.tools import TOOLS
+from settled.testing.simulation.asking import Place, driven, make_ask
+from settled.testing.simulation.chains import call
+from settled.testing.simulation.driver import Hand, drive, transact
+from settled.testing.simulation.guests import Guest, leave
+from settled.testing.simulation.loop import Until
+from settled.testing.simulation.plans import TENANT, Intent, Words
+from settled.testing.simulation.tools import TOOLS
 
 if TYPE_CHECKING:
     from settled.core.call import Call
     from settled.core.entry import Entry
     from settled.core.rollback import Rolled
-    from settled.testing.loop import Steps
-    from settled.testing.simulation import Simulation
-    from settled.testing.workers import Process
+    from settled.testing.simulation.loop import Steps
+    from settled.testing.simulation.simulation import Simulation
+    from settled.testing.simulation.workers import Process
 
 PATIENCE = 20.0
 """Seconds that a rollback waits."""

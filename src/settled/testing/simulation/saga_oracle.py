@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from settled.core.books import RunState
 from settled.core.runs import scope_of_run
 from settled.core.states import Event, State
-from settled.testing.chain_oracle import is_by_hand
-from settled.testing.plans import TENANT
-from settled.testing.tools import TOOLS
+from settled.testing.simulation.chain_oracle import is_by_hand
+from settled.testing.simulation.plans import TENANT
+from settled.testing.simulation.tools import TOOLS
 
 if TYPE_CHECKING:
     from settled.core.books import RunRecord
     from settled.core.call import Call, LogRow
-    from settled.testing.oracle import Oracle
-    from settled.testing.shaky import ShakyJournal
-    from settled.testing.world import Effect
+    from settled.testing.simulation.oracle import Oracle
+    from settled.testing.simulation.shaky import ShakyJournal
+    from settled.testing.simulation.world import Effect
 
 BARRED = (RunState.ROLLING_BACK, RunState.COMPENSATED, RunState.PARTLY_COMPENSATED)
 TRUE_REASONS = ("irreversible", "undo_failed", "undo_unknown", "by_hand")

@@ -11,17 +11,17 @@ from settled.core.fallback import INSTEAD, instead_key
 from settled.core.model import Leave
 from settled.core.values import replace
 from settled.errors import JournalError
-from settled.testing.asking import Place, Told, make_ask, once
-from settled.testing.driver import transact
-from settled.testing.plans import TENANT, Intent, Words
-from settled.testing.tools import CHAINS, PERSON, TOOLS
+from settled.testing.simulation.asking import Place, Told, make_ask, once
+from settled.testing.simulation.driver import transact
+from settled.testing.simulation.plans import TENANT, Intent, Words
+from settled.testing.simulation.tools import CHAINS, PERSON, TOOLS
 
 if TYPE_CHECKING:
     from settled.core.answer import Answer
     from settled.core.ask import Ask
     from settled.core.charge import Charge
-    from settled.testing.loop import Steps
-    from settled.testing.workers import Process
+    from settled.testing.simulation.loop import Steps
+    from settled.testing.simulation.workers import Process
 
 
 class Said(NamedTuple):

@@ -13,8 +13,8 @@ from settled.core.model import KeyKind, Terms
 from settled.core.progress import End
 from settled.core.runs import EnterRun, scope_of_run
 from settled.core.values import replace
-from settled.testing.agreement_rules import Rules
-from settled.testing.draws import FLAGS, RUNS, TENANTS, TERMS, THEN, WORDS
+from settled.testing.agreement.draws import FLAGS, RUNS, TENANTS, TERMS, THEN, WORDS
+from settled.testing.agreement.rules import Rules
 from settled.testing.records import LOST, OTHER, OWNER, REFUSED, Raising, make_ask
 
 if TYPE_CHECKING:

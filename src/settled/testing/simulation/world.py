@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from settled.core.model import Effect as Kind
-from settled.testing import tools
-from settled.testing.loop import Gate
-from settled.testing.tools import TOOLS, ToolSpec
+from settled.testing.simulation import tools
+from settled.testing.simulation.loop import Gate
+from settled.testing.simulation.tools import TOOLS, ToolSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from settled.core.call import Call
     from settled.core.model import Fault
-    from settled.testing.loop import Loop
+    from settled.testing.simulation.loop import Loop
 
 Intention = tuple[str, str, str]
 """Tool, whom it concerns, what it says: what program or model meant. The library never sees it."""

@@ -12,20 +12,20 @@ from settled.core.model import KeyKind
 from settled.core.runs import EnterRun, Held, scope_of_run
 from settled.core.values import replace
 from settled.errors import JournalError
-from settled.testing.agents import Errand
-from settled.testing.asking import Place
-from settled.testing.driver import transact
-from settled.testing.loop import Until
-from settled.testing.plans import TENANT
+from settled.testing.simulation.agents import Errand
+from settled.testing.simulation.asking import Place
+from settled.testing.simulation.driver import transact
+from settled.testing.simulation.loop import Until
+from settled.testing.simulation.plans import TENANT
 
 if TYPE_CHECKING:
     from collections import Counter
 
-    from settled.testing.asking import Told
-    from settled.testing.loop import Steps
-    from settled.testing.simulation import Simulation
-    from settled.testing.workers import Process
-    from settled.testing.world import Intention
+    from settled.testing.simulation.asking import Told
+    from settled.testing.simulation.loop import Steps
+    from settled.testing.simulation.simulation import Simulation
+    from settled.testing.simulation.workers import Process
+    from settled.testing.simulation.world import Intention
 
 EVER = 1e9
 """Seconds: these tokens do not expire."""

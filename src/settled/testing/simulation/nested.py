@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from settled.core.commands import Raised, Returned
 from settled.core.entry import Entry
-from settled.testing.asking import Place, Told, make_ask
-from settled.testing.chains import call
-from settled.testing.plans import Intent, Words
-from settled.testing.tools import RESET, TOOLS, Failure
+from settled.testing.simulation.asking import Place, Told, make_ask
+from settled.testing.simulation.chains import call
+from settled.testing.simulation.plans import Intent, Words
+from settled.testing.simulation.tools import RESET, TOOLS, Failure
 
 if TYPE_CHECKING:
     from settled.core.commands import Invoke
-    from settled.testing.driver import Hand, Left
-    from settled.testing.loop import Steps
+    from settled.testing.simulation.driver import Hand, Left
+    from settled.testing.simulation.loop import Steps
 
 INNER = ("ticket", "order", "refund")
 

@@ -12,8 +12,8 @@ from settled.core.notes import LOOKED_AT, PAUSED
 from settled.core.pausing import Pause
 from settled.core.settling import Resolve
 from settled.journals.prune import prune
-from settled.testing.agreement_rules import Rules
-from settled.testing.draws import SECONDS, TEXTS
+from settled.testing.agreement.draws import SECONDS, TEXTS
+from settled.testing.agreement.rules import Rules
 from settled.testing.records import AWKWARD, sealed
 
 _has_calls = precondition(lambda self: bool(self.known))

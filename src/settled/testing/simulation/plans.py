@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from settled.testing.tools import TOOLS, ToolSpec
+from settled.testing.simulation.tools import TOOLS, ToolSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-    from settled.testing.world import Intention
+    from settled.testing.simulation.world import Intention
 
 TENANT = "t"
 VARIATIONS = ("same", "resume", "resample", "content", "identity", "order", "more", "fewer", "group")

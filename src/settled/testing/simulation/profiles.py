@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from settled.core.budget import RetryBudget
-from settled.testing.plans import VARIATIONS
-from settled.testing.tools import APPROVED, CHAINED, TOOLS, UNDOABLE, UNDOABLE_BY_LEAVE, UNDOING
+from settled.testing.simulation.plans import VARIATIONS
+from settled.testing.simulation.tools import APPROVED, CHAINED, TOOLS, UNDOABLE, UNDOABLE_BY_LEAVE, UNDOING
 
 SHORT_LIVED = ("ping", "page")
 """Their records expire within a world; a run that goes on after that has been told so and knows no more."""

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from settled.core.answer import STATUS_OF
-from settled.testing.plans import Words
+from settled.testing.simulation.plans import Words
 
 if TYPE_CHECKING:
     from settled.core.ask import Ask
     from settled.core.call import Call
-    from settled.testing.asking import Told
-    from settled.testing.plans import Intent, Plan
-    from settled.testing.simulation import Simulation
-    from settled.testing.world import Intention
+    from settled.testing.simulation.asking import Told
+    from settled.testing.simulation.plans import Intent, Plan
+    from settled.testing.simulation.simulation import Simulation
+    from settled.testing.simulation.world import Intention
 
 
 @dataclass(slots=True)

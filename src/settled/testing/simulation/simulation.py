@@ -7,32 +7,32 @@ from typing import TYPE_CHECKING
 
 from settled.core.values import replace
 from settled.errors import JournalError
-from settled.testing.agents import Errand, Loner
-from settled.testing.asking import Place, make_ask
-from settled.testing.chains import call
-from settled.testing.colleagues import Colleague, Employer
-from settled.testing.loop import Clock, Host, Loop, NeverRests
-from settled.testing.nested import inside
-from settled.testing.oracle import Oracle
-from settled.testing.people import QUERY, now_and_then, person, reconcile, tender
-from settled.testing.plans import Intent, Words
-from settled.testing.profiles import SHORT_LIVED
-from settled.testing.saga_oracle import is_of_a_run
-from settled.testing.shaky import ShakyJournal
-from settled.testing.tools import CHAINS, TOOLS
-from settled.testing.trips import Trip, carry_on, operator
-from settled.testing.workers import Process
-from settled.testing.world import World
+from settled.testing.simulation.agents import Errand, Loner
+from settled.testing.simulation.asking import Place, make_ask
+from settled.testing.simulation.chains import call
+from settled.testing.simulation.colleagues import Colleague, Employer
+from settled.testing.simulation.loop import Clock, Host, Loop, NeverRests
+from settled.testing.simulation.nested import inside
+from settled.testing.simulation.oracle import Oracle
+from settled.testing.simulation.people import QUERY, now_and_then, person, reconcile, tender
+from settled.testing.simulation.plans import Intent, Words
+from settled.testing.simulation.profiles import SHORT_LIVED
+from settled.testing.simulation.saga_oracle import is_of_a_run
+from settled.testing.simulation.shaky import ShakyJournal
+from settled.testing.simulation.tools import CHAINS, TOOLS
+from settled.testing.simulation.trips import Trip, carry_on, operator
+from settled.testing.simulation.workers import Process
+from settled.testing.simulation.world import World
 
 if TYPE_CHECKING:
     from settled.core.books import Transition
     from settled.core.call import Call
     from settled.core.late import Evidence
     from settled.core.model import Owner
-    from settled.testing.loop import Steps
-    from settled.testing.profiles import Profile
-    from settled.testing.tools import ToolSpec
-    from settled.testing.world import Intention
+    from settled.testing.simulation.loop import Steps
+    from settled.testing.simulation.profiles import Profile
+    from settled.testing.simulation.tools import ToolSpec
+    from settled.testing.simulation.world import Intention
 
 
 class Simulation:

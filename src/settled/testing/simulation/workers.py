@@ -10,15 +10,15 @@ from settled.core.model import Owner
 from settled.core.progress import Renew
 from settled.core.runs import RenewRuns
 from settled.errors import JournalError
-from settled.testing.driver import transact
-from settled.testing.loop import Gate, Host
-from settled.testing.plans import TENANT
+from settled.testing.simulation.driver import transact
+from settled.testing.simulation.loop import Gate, Host
+from settled.testing.simulation.plans import TENANT
 
 if TYPE_CHECKING:
     from settled.core.late import Evidence
-    from settled.testing.loop import Steps
-    from settled.testing.simulation import Simulation
-    from settled.testing.tools import ToolSpec
+    from settled.testing.simulation.loop import Steps
+    from settled.testing.simulation.simulation import Simulation
+    from settled.testing.simulation.tools import ToolSpec
 
 
 class Process(Host):

@@ -12,18 +12,18 @@ from settled.core.model import KeyKind, Leave
 from settled.core.policy import Limits
 from settled.core.runs import scope_of_run
 from settled.errors import JournalError
-from settled.testing.driver import Hand, drive
-from settled.testing.loop import Until
-from settled.testing.plans import TENANT
-from settled.testing.tools import fall_to
+from settled.testing.simulation.driver import Hand, drive
+from settled.testing.simulation.loop import Until
+from settled.testing.simulation.plans import TENANT
+from settled.testing.simulation.tools import fall_to
 
 if TYPE_CHECKING:
     from settled.core.answer import Answer
     from settled.core.charge import Charge
     from settled.core.entry import Entry
-    from settled.testing.loop import Steps
-    from settled.testing.plans import Intent, Words
-    from settled.testing.workers import Process
+    from settled.testing.simulation.loop import Steps
+    from settled.testing.simulation.plans import Intent, Words
+    from settled.testing.simulation.workers import Process
 
 
 class Place(NamedTuple):

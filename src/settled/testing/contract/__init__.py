@@ -10,10 +10,10 @@
 A journal with a clock of its own overrides ``pass_time``. What is kept on disk has tests of its own beside these.
 """
 
-from settled.testing.contract_calls import CallContract
-from settled.testing.contract_parts import PartContract
-from settled.testing.contract_runs import RunContract
-from settled.testing.contract_store import StoreContract
+from settled.testing.contract.calls import CallContract
+from settled.testing.contract.parts import PartContract
+from settled.testing.contract.runs import RunContract
+from settled.testing.contract.store import StoreContract
 
 
 class JournalContract(CallContract, PartContract, RunContract, StoreContract):

@@ -11,21 +11,21 @@ from settled.core.lanes import lane_id
 from settled.core.runs import Held, LeaveRun, Undone, scope_of_run
 from settled.core.values import replace
 from settled.errors import JournalError
-from settled.testing.asking import Place, make_ask
-from settled.testing.chains import call
-from settled.testing.driver import transact
-from settled.testing.loop import Until
-from settled.testing.plans import TENANT, Intent, Words
-from settled.testing.tools import TOOLS
+from settled.testing.simulation.asking import Place, make_ask
+from settled.testing.simulation.chains import call
+from settled.testing.simulation.driver import transact
+from settled.testing.simulation.loop import Until
+from settled.testing.simulation.plans import TENANT, Intent, Words
+from settled.testing.simulation.tools import TOOLS
 
 if TYPE_CHECKING:
     from settled.core.ask import Ask
     from settled.core.entry import Entry
-    from settled.testing.asking import Told
-    from settled.testing.loop import Steps
-    from settled.testing.simulation import Simulation
-    from settled.testing.trips import Trip
-    from settled.testing.workers import Process
+    from settled.testing.simulation.asking import Told
+    from settled.testing.simulation.loop import Steps
+    from settled.testing.simulation.simulation import Simulation
+    from settled.testing.simulation.trips import Trip
+    from settled.testing.simulation.workers import Process
 
 
 @dataclass(frozen=True, slots=True)
