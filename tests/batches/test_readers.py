@@ -53,10 +53,10 @@ def test_what_tells_nothing_leaves_all_in_doubt(reader, answer):
 
 
 def test_http_207():
-    items = [{"id": name} for name in "abcdef"]
-    statuses = [201, 429, 422, 500, 409, 423]
+    items = [{"id": name} for name in "abcdefg"]
+    statuses = [201, 429, 422, 500, 409, 423, 424]
     answer = [{"id": item["id"], "status": status} for item, status in zip(items, statuses, strict=True)]
-    expected = ["done", "not_done", "failed", "unknown", "unknown", "not_done"]
+    expected = ["done", "not_done", "failed", "unknown", "unknown", "not_done", "not_done"]
     assert read(http_207, answer, items) == expected
     assert read(http_207, {"results": answer[::-1], "took": 1}, items) == expected
     assert read(http_207, [{"statusCode": 200}, {"status": True}], [1, 2]) == ["done", "unknown"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from settled.core.faults.statuses import of_status
-from settled.partial.outcome import AMBIGUOUS, Reader, by_fault, done, name_in, names_of, place, unknown
+from settled.partial.outcome import AMBIGUOUS, Reader, by_fault, done, name_in, names_of, not_done, place, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _NAMES = ("id", "href", "key", "external_id")
 _ELSEWHERE, _ERROR, _END = 300, 400, 600
+_DEPENDED = 424
+"""Another item that this one waits for has failed: this one was not begun."""
 
 
 def multi_status(answer: Any, items: Sequence[Any]) -> Sequence[Outcome]:
@@ -45,6 +47,8 @@ def _one(entry: Mapping[str, Any]) -> Outcome:
         return done(dict(entry), f"http_{status}")
     if status < _ERROR:
         return unknown(f"http_{status}")
+    if status == _DEPENDED:
+        return not_done(f"http_{status}")
     return by_fault(of_status(status, method="POST", asks_to_wait=False, doubtful=False))
 
 

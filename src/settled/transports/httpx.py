@@ -1,7 +1,7 @@
 """httpx, sync and async, and its successor httpx2: also beneath openai, anthropic and stripe.
 
 How far a request came is told by the ``trace`` extension of httpcore. Under a transport that is not httpx's own it is
-not known: then its error decides.
+not known: then its error decides. One that a transport of whatever kind sends again by itself counts as several.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ def _sync(original: Callable[..., Any], library: Any) -> Callable[..., Any]:
         recorder = wire() if _watch.on(client) else None
         if recorder is None:
             return original(client, request)
-        seen = _begin(request, recorder)
+        made = Made(request, recorder)
         try:
-            request.extensions["trace"] = _trace(seen, request)
-            if not _tells(client, request, library.HTTPTransport):
-                seen.sending(Phase.UNSEEN)
+            request.extensions["trace"] = _trace(made, request)
+            if not _tells(client, request, library.HTTPTransport, "handle_request"):
+                made.last.sending(Phase.UNSEEN)
             response = original(client, request)
         except BaseException as error:
-            seen.failed(error)
+            made.last.failed(error)
             raise
-        return _answered(response, seen, Body)
+        return _answered(response, made.last, Body)
 
     return send
 
@@ -108,30 +108,89 @@ def _async(original: Callable[..., Any], library: Any) -> Callable[..., Any]:
         recorder = wire() if _watch.on(client) else None
         if recorder is None:
             return await original(client, request)
-        seen = _begin(request, recorder)
+        made = Made(request, recorder)
         try:
-            request.extensions["trace"] = _atrace(seen, request)
-            if not _tells(client, request, library.AsyncHTTPTransport):
-                seen.sending(Phase.UNSEEN)
+            request.extensions["trace"] = _atrace(made, request)
+            if not _tells(client, request, library.AsyncHTTPTransport, "handle_async_request"):
+                made.last.sending(Phase.UNSEEN)
             sending = original(client, request)
-            response = await (leavable(sending, lambda: seen, _linger) if _may_linger(seen) else sending)
+            response = await (leavable(sending, lambda: made.last, made.linger) if _may_linger(made.last) else sending)
         except BaseException as error:
-            if not seen.lingers:
-                seen.failed(error)
+            if not made.last.lingers:
+                made.last.failed(error)
             raise
-        return _answered(response, seen, Body)
+        return _answered(response, made.last, Body)
 
     return send
 
 
-def _begin(request: Any, recorder: Recorder) -> Request:
-    url, key = request.url, keyed(request.method, request.headers, recorder)
-    return recorder.begin(request.method, target(url.scheme, url.host, url.port, url.path), key=key)
+class Made:
+    """What is sent for one request of a client's: it once, or several times where a transport repeats it by itself."""
+
+    def __init__(self, request: Any, recorder: Recorder) -> None:
+        url, key = request.url, keyed(request.method, request.headers, recorder)
+        self._recorder = recorder
+        self.last = recorder.begin(request.method, target(url.scheme, url.host, url.port, url.path), key=key)
+        self._out = self._to_proxy = False
+        self._head: Any = None
+
+    def heard(self, name: str, info: Any) -> None:
+        """Take down an event of httpcore. A ``CONNECT`` to a proxy comes before the request, under the same trace."""
+        event, _, stage = name.rpartition(".")
+        if "request" in info:
+            self._to_proxy = info["request"].method == b"CONNECT"
+        if not self._to_proxy:
+            self._heard(event.rpartition(".")[2], stage, info)
+
+    def _heard(self, event: str, stage: str, info: Any) -> None:
+        match event, stage:
+            case "send_request_headers", "started":
+                self._leaves()
+            case "send_request_body", "started":
+                self.last.sent()
+            case "receive_response_headers", "started":
+                self.last.sent(written=True)
+            case "receive_response_headers", "complete":
+                self._head = info.get("return_value")
+            case _, "failed" if type(info.get("exception")).__name__ == "ConnectionNotAvailable":
+                self._out = False  # over HTTP/2 the other side has said that it leaves it alone: httpcore sends it anew
+            case _:
+                pass
+
+    def _leaves(self) -> None:
+        if self._out:
+            self._again()
+        self._out, self._head = True, None
+        self.last.sending()
+
+    def _again(self) -> None:
+        before = self.last
+        if self._head is not None:
+            status = next(part for part in self._head if isinstance(part, int))
+            before.answered(status, {_text(name).lower(): _text(value) for name, value in self._head[-1]})
+        before.close()
+        self.last = self._recorder.begin(before.method, before.target, key=before.key)
+
+    async def linger(self, response: Any, _: Request) -> None:
+        """Take down an answer that nobody waits for any more."""
+        seen = self.last
+        seen.answered(response.status_code, lowered(response.headers.multi_items()))
+        try:
+            async for part in response.stream:
+                seen.part(part)
+            seen.complete()
+        finally:
+            await response.aclose()
 
 
-def _tells(client: Any, request: Any, own: type) -> bool:
-    """Whether the transport tells how far a request has come."""
-    return isinstance(client._transport_for_url(request.url), own)  # noqa: SLF001 - httpx has no other place for it
+def _text(word: bytes) -> str:
+    return word.decode("latin-1")
+
+
+def _tells(client: Any, request: Any, own: type, handles: str) -> bool:
+    """Whether the transport tells how far a request has come: httpx's own, with its own way to send."""
+    transport = type(client._transport_for_url(request.url))  # noqa: SLF001 - httpx has no other place for it
+    return issubclass(transport, own) and getattr(transport, handles) is getattr(own, handles)
 
 
 def _answered(response: Any, seen: Request, body: type) -> Any:
@@ -141,27 +200,11 @@ def _answered(response: Any, seen: Request, body: type) -> Any:
     return response
 
 
-def _heard(seen: Request, name: str, info: Any) -> None:
-    """Take down an event of httpcore. A ``CONNECT`` to a proxy comes before the request, and under the same trace."""
-    event, _, stage = name.rpartition(".")
-    if stage != "started" or getattr(info.get("request"), "method", b"") == b"CONNECT":
-        return
-    match event.rpartition(".")[2]:
-        case "send_request_headers":
-            seen.sending()
-        case "send_request_body":
-            seen.sent()
-        case "receive_response_headers":
-            seen.sent(written=True)
-        case _:
-            pass
-
-
-def _trace(seen: Request, request: Any) -> Callable[[str, Any], None]:
+def _trace(made: Made, request: Any) -> Callable[[str, Any], None]:
     inner = _inner(request)
 
     def trace(name: str, info: Any) -> None:
-        _heard(seen, name, info)
+        made.heard(name, info)
         if inner is not None:
             inner(name, info)
 
@@ -169,11 +212,11 @@ def _trace(seen: Request, request: Any) -> Callable[[str, Any], None]:
     return trace
 
 
-def _atrace(seen: Request, request: Any) -> Callable[[str, Any], Coroutine[Any, Any, None]]:
+def _atrace(made: Made, request: Any) -> Callable[[str, Any], Coroutine[Any, Any, None]]:
     inner = _inner(request)
 
     async def trace(name: str, info: Any) -> None:
-        _heard(seen, name, info)
+        made.heard(name, info)
         if inner is not None:
             await inner(name, info)
 
@@ -189,14 +232,3 @@ def _inner(request: Any) -> Any:
 
 def _may_linger(seen: Request) -> bool:
     return seen.method not in READING and on_asyncio()
-
-
-async def _linger(response: Any, seen: Request) -> None:
-    """Take down an answer that nobody waits for any more."""
-    seen.answered(response.status_code, lowered(response.headers.multi_items()))
-    try:
-        async for part in response.stream:
-            seen.part(part)
-        seen.complete()
-    finally:
-        await response.aclose()

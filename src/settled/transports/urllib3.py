@@ -1,14 +1,18 @@
 """urllib3 2: its pools, and with them requests, botocore and stripe's default client.
 
 A request counts as beginning to leave when its first bytes are handed to the socket; connecting, the TLS handshake and
-a ``CONNECT`` to a proxy come before.
+a ``CONNECT`` to a proxy come before. Of a connection that writes in its own way (urllib3's own over HTTP/2) it is not
+known: then its error decides.
 """
 
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from settled.core.model import Phase
 from settled.transports.watching import Patches, Watch, ended, keyed, lowered, target, wire
 
 if TYPE_CHECKING:
@@ -129,6 +133,8 @@ def _request(original: Callable[..., Any]) -> Callable[..., Any]:
         if mine is not None:
             mine.append(seen)
         try:
+            if not _tells(type(conn)):
+                seen.sending(Phase.UNSEEN)
             response = original(pool, conn, method, url, *args, **kwargs)
         except BaseException as error:
             seen.failed(error)
@@ -136,15 +142,30 @@ def _request(original: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             conn.settled = None
         seen.answered(response.status, lowered(response.headers.items()))
-        if isinstance(response._body, bytes):  # noqa: SLF001 - read and decoded already (preload_content)
+        read = vars(response).get("_body", vars(response).get("_data"))  # the second: over HTTP/2
+        if isinstance(read, bytes):  # and decoded already (preload_content)
             seen.plain()
-            seen.part(response._body)  # noqa: SLF001 - same
+            seen.part(read)
             seen.complete()
         else:
             response.settled = seen
         return response
 
     return make_request
+
+
+_WRITING: Final = ("send", "endheaders", "_send_output")
+
+
+def _goes_by_send(kind: type) -> bool:
+    own = takewhile(lambda each: each.__module__ != "urllib3.connection", kind.__mro__)
+    return all(each.__module__ in _BY_SEND or not any(name in vars(each) for name in _WRITING) for each in own)
+
+
+_tells = cast("Callable[[type], bool]", lru_cache(256)(_goes_by_send))
+"""Whether all that connections of a class send goes by the function that is watched."""
+_BY_SEND: Final = frozenset({"botocore.awsrequest"})
+"""Modules whose connections have functions of those names, and go on to urllib3's."""
 
 
 def _headers(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:

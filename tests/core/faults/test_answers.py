@@ -196,6 +196,12 @@ FAULTS = {
     "bulk-some": ({"errors": True, "items": [{"index": {"status": 201}}, {"index": {"status": 429}}]}, "partial some"),
     "bulk-all": ({"errors": True, "items": [{"index": {"status": 400}}]}, "partial none"),
     "bulk-all-503": ({"errors": True, "items": [{"index": {"status": 503}}]}, "partial maybe"),
+    "bulk-all-versions": ({"errors": True, "items": [{"create": {"status": 409}}]}, "partial none"),
+    "odata": ({"responses": [{"id": "1", "status": 201}, {"id": "2", "status": 429}]}, "partial some"),
+    "odata-all": ({"responses": [{"id": "1", "status": 503}, {"id": "2", "status": 424}]}, "partial maybe"),
+    "odata-refused": ({"responses": [{"id": "1", "status": 400}, {"id": "2", "status": 424}]}, "partial none"),
+    "bigquery": ({"kind": "x#y", "insertErrors": [{"index": 0, "errors": [{"reason": "stopped"}]}]}, "partial maybe"),
+    "openrouter-429-user": ({**error(code=429), "user_id": "u_1"}, "retryable none"),
     "bulk-odd": ({"errors": True, "items": [3]}, "partial maybe"),
 }
 
@@ -279,6 +285,10 @@ MULTI_STATUS = [
     ({"results": [{"status": "failed"}]}, "POST", "partial maybe"),
     ("<multistatus/>", "POST", "partial maybe"),
     ("<multistatus/>", "PROPFIND", None),
+    ([{"status": 408}, {"status": 404}], "POST", "partial maybe"),
+    ([{"status": 409}], "POST", "partial maybe"),
+    ([{"status": 503}, {"status": 424}], "POST", "partial maybe"),
+    ([{"status": 422}, {"status": 424}], "POST", "partial none"),
 ]
 
 

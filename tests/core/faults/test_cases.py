@@ -47,6 +47,15 @@ def test_case_035_retry_after_huge():
     assert retry_after({"retry-after": "9" * 500}, now=AT) + AT < float("inf")
 
 
+def test_a_retry_after_may_be_a_time_since_1970():
+    """ArjanCodes/moneysnake#24: taken for seconds it is a pause of half a century."""
+    assert retry_after({"retry-after": str(int(AT) + 12)}, now=AT) == 12.0
+    assert retry_after({"retry-after": str(int(AT) - 12)}, now=AT) == 0.0
+    date = {"date": "Wed, 21 Oct 2026 07:28:00 GMT"}
+    assert retry_after({"retry-after": str(int(AT) + 12), **date}, now=AT - 300) == 12.0
+    assert retry_after({"retry-after": str(int(AT) + 12)}, now=None) == AT + 12
+
+
 @pytest.mark.case("CASE-037")
 def test_case_037_quota_429_is_permanent():
     body = {"error": {"message": "You exceeded your quota", "type": "insufficient_quota", "code": "insufficient_quota"}}

@@ -28,6 +28,14 @@ def graph(code, **more):
     return {"error": error}
 
 
+def google(status, reason):
+    return {"error": {"code": 400, "status": status, "details": [{"@type": "google.rpc.ErrorInfo", "reason": reason}]}}
+
+
+def cancelled(*reasons):
+    return {"__type": "x#TransactionCanceledException", "CancellationReasons": [{"Code": code} for code in reasons]}
+
+
 ANSWERS = {
     "meta-rate": (400, graph(4), PASSING),
     "whatsapp-rate": (400, graph(130429), PASSING),
@@ -49,6 +57,31 @@ ANSWERS = {
     "salesforce-duplicate": (400, [{"errorCode": "DUPLICATE_VALUE", "message": "words"}], FINAL),
     "google-aborted": (409, {"error": {"code": 409, "status": "ABORTED", "message": "words"}}, PASSING),
     "s3-aborted": (409, b"<Error><Code>OperationAborted</Code></Error>", PASSING),
+    "s3-two-at-once": (409, b"<Error><Code>ConditionalRequestConflict</Code></Error>", PASSING),
+    "notion-two-at-once": (409, {"object": "error", "status": 409, "code": "conflict_error"}, PASSING),
+    "stripe-locked": (429, {"error": {"type": "invalid_request_error", "code": "lock_timeout"}}, PASSING),
+    "openai-spent": (429, {"error": {"type": "insufficient_quota", "code": "insufficient_quota"}}, FINAL),
+    "hubspot-pace": (429, {"errorType": "RATE_LIMIT", "policyName": "TEN_SECONDLY_ROLLING"}, PASSING),
+    "hubspot-day": (429, {"errorType": "RATE_LIMIT", "policyName": "DAILY"}, FINAL),
+    "github-graphql": (
+        200,
+        {"errors": [{"type": "RATE_LIMIT", "code": "graphql_rate_limit", "message": "w"}]},
+        PASSING,
+    ),
+    "github-graphql-403": (403, {"errors": [{"type": "RATE_LIMIT", "message": "words"}]}, PASSING),
+    "github-graphql-gone": (200, {"errors": [{"type": "NOT_FOUND", "message": "words"}]}, "permanent maybe"),
+    "shopify-cost": (200, {"errors": [{"message": "w", "extensions": {"code": "MAX_COST_EXCEEDED"}}]}, FINAL),
+    "monday-cost": (
+        200,
+        {"errors": [{"message": "w", "extensions": {"code": "COMPLEXITY_BUDGET_EXHAUSTED"}}]},
+        PASSING,
+    ),
+    "google-pace": (403, google("PERMISSION_DENIED", "RATE_LIMIT_EXCEEDED"), PASSING),
+    "google-key": (400, google("INVALID_ARGUMENT", "API_KEY_INVALID"), WHO_ASKS),
+    "google-no-rights": (403, google("PERMISSION_DENIED", "IAM_PERMISSION_DENIED"), FINAL),
+    "dynamodb-pace": (400, cancelled("None", "ProvisionedThroughputExceeded"), PASSING),
+    "dynamodb-condition": (400, cancelled("None", "ConditionalCheckFailed"), FINAL),
+    "a-dependency-failed": (424, {"message": "the model failed"}, MAYBE),
     "oauth": (400, {"error": "invalid_grant", "error_description": "words"}, WHO_ASKS),
 }
 

@@ -96,6 +96,10 @@ CAME_LATE = {
     "gitlab.client.http_request": ("retry", after(cur_retries=0), after(cur_retries=1)),
     "notion_client.client._execute_with_retry": ("attempt", 0, 1),
     "dropbox.dropbox_client.request_json_string_with_retry": ("attempt", 0, 1),
+    "discord.http.request": ("tries", 0, 1),
+    "huggingface_hub.utils._http._http_backoff_base": ("nb_tries", 1, 2),
+    "weaviate.retry.with_exponential_backoff": ("count", 0, 1),
+    "llama_index.core.utils.retry_on_exceptions_with_backoff": ("tries", 1, 2),
 }
 
 
@@ -108,6 +112,33 @@ def test_the_last_of_several_requests_is_known_by_its_way(path):
     if first is not ...:
         assert evidence(through(path, refused(), **{name: first})) is Evidence.NONE
         assert evidence(through(path, refused())) is Evidence.NONE
+
+
+def test_sdks_of_one_maker_repeat_alike_whatever_their_names():
+    for path in ("mistralai.client.utils.retries.retry_with_backoff", "any_one.utils.retry_with_backoff_async"):
+        assert evidence(through(path, refused(), retries=0)) is Evidence.NONE
+        assert evidence(through(path, refused(), retries=1)) is Evidence.MAYBE
+    for path in ("cohere.core.http_client.request", "another.core.http_client.request"):
+        assert evidence(through(path, refused(), request_options=None, retries=0)) is Evidence.NONE
+        assert evidence(through(path, refused(), request_options=None, retries=1)) is Evidence.MAYBE
+        assert evidence(through(path, refused(), retries=3)) is Evidence.NONE, "as many call what they may do at most"
+    for count, proved in (("0", Evidence.NONE), ("2", Evidence.MAYBE)):
+        request = httpx.Request("POST", "https://models", headers={"x-stainless-retry-count": count})
+        error = because(made("groq.APIConnectionError"), httpx.ConnectError("", request=request))
+        assert evidence(error) is proved
+
+
+@pytest.mark.parametrize("name", ["handle_request", "handle_async_request"])
+def test_a_transport_around_httpxs_that_counts_its_tries(name):
+    def by(package, **variables):
+        return evidence(through(f"{package}.{name}", httpx.ConnectError(""), **variables))
+
+    for counted in ("attempt", "attempt_number", "retries", "n_retries", "retry_count", "tries"):
+        assert by("shop.transport", **{counted: 0}) is Evidence.NONE
+        assert by("shop.transport", **{counted: 1}) is Evidence.MAYBE
+    assert by("shop.transport", max_retries=3, total_retries=3, request=object()) is Evidence.NONE
+    assert by("httpx._transports.default", retries=1) is Evidence.NONE
+    assert by("httpcore._sync.connection", retries_left=1) is Evidence.NONE
 
 
 @pytest.mark.parametrize(("tries", "left", "proved"), [(1, 0, True), (3, 3, True), (3, 0, False), (-1, -2, False)])
@@ -260,6 +291,8 @@ ConnectionRefusedError
         ("site-packages/botocore/endpoint.py", "_send", True),
         ("site-packages/retrying.py", "call", False),
         ("site-packages/requests/sessions.py", "resolve_redirects", False),
+        ("site-packages/httpx/_transports/default.py", "handle_request", True),
+        ("site-packages/shop/sdk.py", "request", True),
     ],
 )
 def test_what_a_client_repeated_in_another_process_is_not_seen(kind, path, name, proved):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from settled.core.faults import bodies, enclosed, look
-from settled.core.faults.codes import AWS_THROTTLED, of_codes, proves_refusal
+from settled.core.faults.codes import AWS_THROTTLED, of_codes, proves_refusal, spent
 from settled.core.faults.retry_after import RESETS, may_retry, retry_after_lowered
 from settled.core.faults.rules import invalid, refused, throttled, weakened
 from settled.core.faults.statuses import of_status
@@ -138,7 +138,7 @@ def _agreed(by_code: Fault, by_status: Fault, answer: Answer) -> Fault:
         return by_code if _throttler(answer) else weakened(by_code)
     if answer.status >= 500:  # noqa: PLR2004 (failures of the service begin here)
         return replace(by_status, own_success=by_code.own_success)
-    if by_status.throttled and by_code.evidence is not Evidence.NONE:
+    if by_status.throttled and not spent(by_code.code):
         return by_status
     if by_status.evidence is Evidence.MAYBE and by_code.evidence is Evidence.NONE and not _proves(by_code, answer):
         return weakened(by_code) if by_code.kind is FaultClass.RETRYABLE else by_status

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from settled.core.faults.statuses import of_status
 from settled.core.model import Evidence, Fault, FaultClass
 
 if TYPE_CHECKING:
@@ -12,19 +13,22 @@ if TYPE_CHECKING:
 
 _LEFT_OVER = ("UnprocessedItems", "UnprocessedKeys", "UnprocessedEntries")
 _COUNTS = ("FailedRecordCount", "FailedEntryCount", "FailedPutCount", "FailedPutRecordCount")
+_DEPENDED = 424
+_VERSION = 409
+"""Of an item of a bulk: the document is there, or has another version."""
 _FAILED = 400
 _SERVER = 500
 
 
 def of_batch(body: Mapping[str, Any]) -> Fault | None:
-    """Read DynamoDB, SQS, Kinesis, EventBridge, Firehose and Elasticsearch; ``None`` if no item failed."""
+    """Read AWS, Elasticsearch, OData (Microsoft Graph) and BigQuery; ``None`` if no item failed."""
     for field in _LEFT_OVER:
         if isinstance(body.get(field), Mapping | list) and body[field]:
             return partial(field, Evidence.SOME)
     for field in _COUNTS:
         if isinstance(body.get(field), int) and body[field] > 0:
             return partial(field, Evidence.SOME)
-    return _of_entries(body) or _of_bulk(body)
+    return _of_entries(body) or _of_bulk(body) or _of_responses(body) or _of_rows(body)
 
 
 def of_multistatus(body: Any) -> Fault | None:
@@ -75,17 +79,42 @@ def _of_bulk(body: Mapping[str, Any]) -> Fault | None:
         return None
     actions = [next(iter(item.values())) for item in items if isinstance(item, Mapping) and item]
     statuses = [_status(action) for action in actions]
-    return _of_statuses("bulk_errors", [status for status in statuses if status is not None] or [_SERVER])
+    known = [status for status in statuses if status is not None] or [_SERVER]
+    return _of_statuses("bulk_errors", known, unchanged=_VERSION)
 
 
-def _of_statuses(code: str, statuses: Iterable[int]) -> Fault | None:
+def _of_responses(body: Mapping[str, Any]) -> Fault | None:
+    """Read OData's JSON batch: an answer for each request, by its id."""
+    found = body.get("responses")
+    if not isinstance(found, list) or not all(isinstance(each, Mapping) and "id" in each for each in found):
+        return None
+    statuses = [_status(each) for each in found]
+    return _of_statuses("responses", [each for each in statuses if each is not None]) if None not in statuses else None
+
+
+def _of_rows(body: Mapping[str, Any]) -> Fault | None:
+    """Read BigQuery's ``insertAll``, which inserts none or the others, as was asked."""
+    rows = body.get("insertErrors")
+    return partial("insertErrors", Evidence.MAYBE) if isinstance(rows, list) and rows else None
+
+
+def _of_statuses(code: str, statuses: Iterable[int], *, unchanged: int = 0) -> Fault | None:
+    """Weigh the statuses of all items; ``unchanged``: one more by which an item was surely not done."""
     every = list(statuses)
     failed = [status for status in every if status >= _FAILED]
     if not failed:
         return None
     if len(failed) < len(every):
         return partial(code, Evidence.SOME)
-    return partial(code, Evidence.NONE if max(failed) < _SERVER else Evidence.MAYBE)
+    refused = all(status == unchanged or _refused(status) for status in failed)
+    return partial(code, Evidence.NONE if refused else Evidence.MAYBE)
+
+
+def _refused(status: int) -> bool:
+    """Tell whether an item was surely not done: one that waited for another (424) was not begun."""
+    if status == _DEPENDED:
+        return True
+    return of_status(status, method="", asks_to_wait=False, doubtful=False).evidence is Evidence.NONE
 
 
 def _status(item: Any) -> int | None:

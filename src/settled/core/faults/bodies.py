@@ -145,7 +145,9 @@ def retry_delay(body: Body) -> float | None:
 
 
 def daily_quota(body: Body) -> bool:
-    """Tell whether a quota of a day is spent (Google's ``QuotaFailure``): it is not back within any budget."""
+    """Tell whether a quota of a day is spent (Google's ``QuotaFailure``, HubSpot's policy): no budget outlasts that."""
+    if body.json.get("policyName") == "DAILY":
+        return True
     violations = [item for detail in error_details(body) for item in _items(detail.get("violations"))]
     return any("PerDay" in look.text(violation.get("quotaId")) for violation in violations)
 

@@ -27,6 +27,7 @@ from settled.core.faults import chain, look, repeats
 from settled.core.faults.python import of_group
 from settled.core.faults.rules import Situation, ambiguous, weakened
 from settled.core.faults.table import rule_of
+from settled.core.faults.unsent import of_unsent
 from settled.core.model import Evidence, Fault
 from settled.core.values import replace
 
@@ -74,6 +75,8 @@ def _classify(error: BaseException, attempt: int, *, doubtful: bool, now: float 
     repeated = repeats.hidden(within[0])
     walk = _Walk(Situation(attempt, doubtful or repeated, now), {}, error if len(within[0]) == 1 else None)
     fault = walk.read(error).fault
+    if fault is UNRECOGNISED:
+        fault = of_unsent(error) or fault
     past, complete = walk.past(within)
     if past and fault is UNRECOGNISED and isinstance(error, Exception):
         fault = _lent(past[0])

@@ -28,7 +28,8 @@ AWS_THROTTLED = _set(
 
 THROTTLED = AWS_THROTTLED | _set(
     "rate_limit rate_limited ratelimited rate_limit_error rate_limit_exceeded RATE_LIMITED rateLimitExceeded "
-    "userRateLimitExceeded sharingRateLimitExceeded account_rate_limit_exceeded too_many_requests "
+    "userRateLimitExceeded sharingRateLimitExceeded account_rate_limit_exceeded too_many_requests RATE_LIMIT "
+    "RATE_LIMIT_EXCEEDED graphql_rate_limit COMPLEXITY_BUDGET_EXHAUSTED ProvisionedThroughputExceeded "
     "TOO_MANY_REQUESTS THROTTLED throttled slow_down overloaded overloaded_error engine_overloaded ThrottlingError "
     "meta_4 meta_17 meta_32 meta_341 meta_613 meta_80001 meta_80003 meta_80004 meta_80006 meta_80007 meta_80008 "
     "meta_130429 meta_131048 meta_131056"
@@ -55,7 +56,7 @@ _TRANSIENT = _set(
 
 _ABORTED = _set(
     "ABORTED TransactionConflict TransactionConflictException ConcurrentModificationException OperationAborted "
-    "UNABLE_TO_LOCK_ROW"
+    "UNABLE_TO_LOCK_ROW ConditionalRequestConflict conflict_error"
 )
 """Another one was at work on the same thing: nothing was done."""
 
@@ -65,7 +66,7 @@ _EXPIRED = _set(
     "InvalidAccessKeyId AuthFailure InvalidSignatureException SignatureDoesNotMatch IncompleteSignature "
     "IncompleteSignatureException MissingAuthenticationToken MissingAuthenticationTokenException "
     "RequestTimeTooSkewed INVALID_SESSION_ID not_authed invalid_auth account_inactive token_revoked invalid_grant "
-    "meta_102 meta_190"
+    "API_KEY_INVALID meta_102 meta_190"
 )
 """Who asks is not known, or no longer, or has the wrong time."""
 
@@ -82,7 +83,7 @@ _REFUSED = _set(
     "FAILED_PRECONDITION UNIMPLEMENTED OPERATION_RESOLUTION_FAILURE PERSISTED_QUERY_NOT_FOUND "
     "PERSISTED_QUERY_NOT_SUPPORTED ACCESS_DENIED "
     "no_permission missing_scope channel_not_found user_not_found not_in_channel is_archived msg_too_long "
-    "no_text invalid_blocks invalid_arg_name restricted_action ekm_access_denied access_denied"
+    "MAX_COST_EXCEEDED no_text invalid_blocks invalid_arg_name restricted_action ekm_access_denied access_denied"
 )
 
 # of those: they come from a gate in front of the execution, whatever happened before
@@ -129,6 +130,11 @@ def of_codes(codes: list[str], *, doubtful: bool) -> Fault | None:
             return ambiguous(code, uncertain=True)
         case _:
             return None
+
+
+def spent(code: str) -> bool:
+    """Tell whether this code names a quota that is spent, which comes under a status of mere haste, too."""
+    return code in _QUOTA
 
 
 def proves_refusal(code: str) -> bool:

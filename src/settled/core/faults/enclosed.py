@@ -23,7 +23,7 @@ _MULTI_STATUS = 207
 _READING = frozenset({"GET", "HEAD", "OPTIONS", "PROPFIND", "REPORT"})
 _XML_ERROR = re.compile(r"(?:<\?xml[^>]*\?>\s*)?<Error(?:\s[^>]*)?(?:/>|>)")
 _CODE = re.compile(r"[a-z][a-z0-9_]{1,80}", re.ASCII)
-_ENVELOPE = frozenset({"error", "type", "request_id"})
+_ENVELOPE = frozenset({"error", "type", "request_id", "user_id"})
 
 
 def of_success(status: int, content_type: str, body: Body, *, method: str, doubtful: bool) -> Fault | None:
@@ -101,7 +101,7 @@ def _event(block: str) -> tuple[str, str]:
 
 
 def _of_graphql(value: Mapping[str, Any]) -> Fault | None:
-    """Read a GraphQL answer by ``extensions.code`` (and GitHub's ``type``), never by its messages."""
+    """Read a GraphQL answer by ``extensions.code`` (and GitHub's ``type`` of a limit), never by its messages."""
     errors = value.get("errors")
     if not set(value) <= {"data", "errors", "extensions"} or not isinstance(errors, list) or not errors:
         return None
@@ -144,5 +144,6 @@ def _graphql_code(error: Mapping[str, Any]) -> str:
     extensions = error.get("extensions")
     code = extensions.get("code") if isinstance(extensions, Mapping) else None
     if not isinstance(code, str):
-        code = "RATE_LIMITED" if error.get("type") == "RATE_LIMITED" else ""
+        kind = error.get("type")
+        code = kind if isinstance(kind, str) and kind in THROTTLED else ""
     return code

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from settled.core.faults import chain, look
 from settled.core.faults.carried import broken_body, by_answer
 from settled.core.faults.connect import connecting
-from settled.core.faults.rules import Situation, ambiguous, hopeless, local, refused, retryable, rules
+from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, local, names, refused, retryable, rules
+from settled.core.model import Fault
 
 if TYPE_CHECKING:
-    from settled.core.model import Fault
+    from settled.core.faults.rules import Judge
 
 
 def of_proxy(error: BaseException, _: Situation) -> Fault:
@@ -33,16 +34,37 @@ def of_local_protocol(error: BaseException, _: Situation) -> Fault:
     return ambiguous("protocol_error")
 
 
+_NATIVE = frozenset({"httpcore", "httpcore2", "anyio", "builtins", "socket", "ssl"})
+"""Of what httpx's own transports, and httpcore, make their errors."""
+
+
+def own(said: Fault | Judge) -> Judge:
+    """Return the rule for an error of the phase in which httpx itself raises it.
+
+    A transport over another client has its own idea of which phase that client's errors belong to: httpx-aiohttp calls
+    a server that hangs up, after whatever it has done, a ``ConnectTimeout``. There the cause decides.
+    """
+
+    def judge(error: BaseException, situation: Situation) -> Fault | None:
+        cause = error.__cause__
+        if cause is not None and names(type(cause))[0][0] not in _NATIVE:
+            # a cancellation: of a task that the transport has made
+            return ambiguous("connection_error") if is_a(cause, "asyncio", "CancelledError") else None
+        return said if isinstance(said, Fault) else said(error, situation)
+
+    return judge
+
+
 RULES = rules(
     *("httpx", "httpx2", "httpcore"),
     final={
-        "ConnectError": connecting,
-        "ConnectTimeout": retryable("connect_timeout"),
-        "PoolTimeout": local("pool_timeout"),
-        "UnsupportedProtocol": refused("unsupported_protocol"),
+        "ConnectError": own(connecting),
+        "ConnectTimeout": own(retryable("connect_timeout")),
+        "PoolTimeout": own(local("pool_timeout")),
+        "UnsupportedProtocol": own(refused("unsupported_protocol")),
         "InvalidURL": refused("invalid_url"),
         "LocalProtocolError": of_local_protocol,
-        "ProxyError": of_proxy,
+        "ProxyError": own(of_proxy),
         "ReadTimeout": ambiguous("read_timeout"),
         "ReadError": ambiguous("read_error"),
         "WriteTimeout": ambiguous("write_timeout"),

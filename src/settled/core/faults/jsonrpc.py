@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from settled.core.faults import look
-from settled.core.faults.rules import ambiguous, invalid, refused
+from settled.core.faults.rules import ambiguous, invalid, refused, retryable
 from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.values import replace
 
@@ -26,6 +26,10 @@ _PROTOCOL = range(-32029, -32019)
 """-3202x: headers, capability, version."""
 
 
+_SESSION_GONE = re.compile(r"\bSession (?:terminated|not found)\b")
+_OF_A_SESSION = frozenset({32600, -32600, -32001})
+"""The Python SDK's (the first is its slip, up to 1.x), and the TypeScript SDK's: of an answer 404 to the request."""
+
 _OF_THE_OUTPUT = re.compile(r"output validation|output schema|structured content", re.IGNORECASE)
 
 
@@ -34,6 +38,8 @@ def of_code(code: int, message: str = "") -> Fault:
 
     The TypeScript SDK uses -32602 and -32600 also for what a tool gave once it had run.
     """
+    if code in _OF_A_SESSION and _SESSION_GONE.search(message):
+        return replace(retryable("mcp_session_gone"), message=look.text(message))
     known = _CODES.get(code) or (refused(f"mcp_{code}") if code in _PROTOCOL else ambiguous(f"mcp_{code}"))
     if known.evidence is Evidence.NONE and _OF_THE_OUTPUT.search(message):
         known = ambiguous("mcp_invalid_output", uncertain=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from settled.core.faults import look
 from settled.core.faults.bodies import codes, read
-from settled.core.faults.carried import by_answer
+from settled.core.faults.carried import by_answer, carried
 from settled.core.faults.codes import of_codes
 from settled.core.faults.rules import Situation, ambiguous, invalid, rules, weakened
 
@@ -21,10 +21,16 @@ def in_stream(error: BaseException, situation: Situation) -> Fault | None:
     return None if fault is None else weakened(fault)
 
 
+def of_status(error: BaseException, situation: Situation) -> Fault | None:
+    """Read an answer by its status; one that began well, and then told of an error in its stream, may be done."""
+    said, answer = by_answer(error, situation), carried(error)
+    return weakened(said) if said is not None and answer is not None and answer.successful else said
+
+
 RULES = rules(
     *("openai", "anthropic"),
     final={
-        "APIStatusError": by_answer,
+        "APIStatusError": of_status,
         "APIResponseValidationError": ambiguous("malformed_answer", uncertain=True),
         "LengthFinishReasonError": invalid("output_cut"),
         "ContentFilterFinishReasonError": invalid("content_filter"),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from settled.core.faults import look
 from settled.core.faults.rules import Rule, Situation, ambiguous, hopeless, invalid, rules, unusable
+from settled.core.faults.unsent import of_unsent
 from settled.core.model import Evidence, Fault, FaultClass
 
 if TYPE_CHECKING:
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
 CANCELLED = Fault(FaultClass.CANCELLED, Evidence.MAYBE, "cancelled")
 
 _BUGS = (
-    *("ArithmeticError", "AssertionError", "AttributeError", "BufferError", "ImportError", "LookupError"),
+    *("ArithmeticError", "AssertionError", "AttributeError", "ImportError", "LookupError"),
     *("NameError", "NotImplementedError", "RecursionError", "SyntaxError", "TypeError", "ValueError"),
 )
 
 
 def of_bug(error: BaseException, _: Situation) -> Fault:
     """Read a plain Python error out of a tool: it comes again, and may come after the effect."""
-    return hopeless(f"bug_{type(error).__name__}")
+    return of_unsent(error) or hopeless(f"bug_{type(error).__name__}")
 
 
 def invalid_arguments(error: BaseException) -> Fault:

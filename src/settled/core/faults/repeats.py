@@ -40,17 +40,15 @@ def _last_of_many(error: BaseException) -> bool:
     response = look.attr(error, "response")
     if any(map(_went_on, (look.attr(response, "history"), look.attr(error, "history")))):
         return True
-    if _repeated_beneath(response):
+    if _repeated_beneath(response) or _numbered(error):
         return True
     if _REPEATERS.isdisjoint(known):
         return False
     if isinstance(response, Mapping):
         meta = response.get("ResponseMetadata")
         return bool(look.number(meta.get("RetryAttempts")) if isinstance(meta, Mapping) else 0)
-    sent = look.lowered(look.attr(error, "request", "headers"))
     return (
-        sent.get("x-stainless-retry-count", "0") != "0"
-        or (look.number(look.attr(error, "last_attempt", "attempt_number")) or 1) > 1
+        (look.number(look.attr(error, "last_attempt", "attempt_number")) or 1) > 1
         or bool(look.attr(response, "raw", "retries", "history"))
         or is_a(error, "google", "RetryError")
     )
@@ -61,6 +59,12 @@ def _repeated_beneath(response: object) -> bool:
     extensions = look.attr(response, "extensions")
     retry = extensions.get("retry") if isinstance(extensions, Mapping) else None
     return bool(look.number(look.attr(retry, "attempts_made")))
+
+
+def _numbered(error: BaseException) -> bool:
+    """Tell whether a request says that it is no first try: in the SDKs that Stainless makes, whatever their names."""
+    headers = look.attr(error, "request", "headers")
+    return look.called(headers, "get", "x-stainless-retry-count") not in (None, "0")
 
 
 def _went_on(history: object) -> bool:
@@ -85,7 +89,7 @@ def _came_late(error: BaseException) -> bool:
         frame, at = at.tb_frame, at.tb_next
         judge = _LATE.get(frame.f_code.co_name)
         if judge is not None:
-            tells = judge.get(look.package(frame))
+            tells = judge.get(look.package(frame)) or judge.get(_ANY)
             if tells is not None and tells(frame.f_locals):
                 return tells is not _on_many_files or not isinstance(error, FileNotFoundError)
     return False
@@ -159,6 +163,24 @@ def _is_not_none(name: str) -> Callable[[Locals], bool]:
     return lambda known: known.get(name) is not None
 
 
+def _counted_up(known: Locals) -> bool:
+    """Tell whether a function that sends for httpx, and is not its own, counts tries."""
+    counts = [name for name in known if _COUNT.search(name)]
+    return any((look.number(known[name]) or 0) > 0 for name in counts)
+
+
+_COUNT = re.compile(r"^(?!max|total)\w*(?:attempt|retr|tries)", re.IGNORECASE)
+
+
+def _fern(known: Locals) -> bool:
+    """Tell of the SDKs that Fern makes: what is to be sent anew calls itself."""
+    return "request_options" in known and (look.number(known.get("retries")) or 0) > 0
+
+
+def _never(_: Locals) -> bool:
+    return False
+
+
 def _always(_: Locals) -> bool:
     return True
 
@@ -168,13 +190,31 @@ def _on_many_files(_: Locals) -> bool:
     return True
 
 
+_ANY = ""
+"""Any package that is not named."""
+_TRANSPORTS = {**dict.fromkeys(("httpx", "httpx2", "httpcore", "httpcore2"), _never), _ANY: _counted_up}
+
 _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "urlopen": {"urllib3": _urllib3},
     "resolve_redirects": {"requests": _always, "niquests": _always},
     "http_error_302": {"urllib": _always},  # under this name for all redirects
     "_send_handling_redirects": {"httpx": _httpx, "httpx2": _httpx},
     "_request": {"aiohttp": _aiohttp, "httplib2": _is_not_none("location")},
-    "request": {"xmlrpc": _above("i", 0), "jira": _repeats("max_retries")},
+    "request": {
+        "xmlrpc": _above("i", 0),
+        "jira": _repeats("max_retries"),
+        **dict.fromkeys(("discord", "nextcord", "disnake"), _above("tries", 0)),
+        _ANY: _fern,
+    },
+    "handle_request": _TRANSPORTS,
+    "handle_async_request": _TRANSPORTS,
+    # Speakeasy's SDKs, and whoever calls it so
+    "retry_with_backoff": {_ANY: _above("retries", 0)},
+    "retry_with_backoff_async": {_ANY: _above("retries", 0)},
+    "_http_backoff_base": {"huggingface_hub": _above("nb_tries", 1)},
+    "with_exponential_backoff": {"weaviate": _above("count", 0)},
+    "awith_exponential_backoff": {"weaviate": _above("count", 0)},
+    "retry_on_exceptions_with_backoff": {"llama_index": _above("tries", 1)},
     "http_request": {"gitlab": _counted("retry", "cur_retries")},
     "_execute_with_retry": {"notion_client": _above("attempt", 0)},
     "request_json_string_with_retry": {"dropbox": _above("attempt", 0)},
@@ -247,6 +287,7 @@ _REPEATER = re.compile(
     "|".join(
         rf"[/\\]{package}(?:[/\\][^\"\n]*|\.py)\", line \d+, in {name}\n"
         for name, packages in _LATE.items()
-        for package in packages
+        for package, tells in packages.items()
+        if package and tells is not _never
     )
 )

@@ -34,6 +34,7 @@ RULES = rules(
         "InvalidSchema": refused("invalid_url"),
         "URLRequired": refused("invalid_url"),
         "InvalidHeader": of_header,
+        "InvalidJSONError": refused("invalid_request"),
         "TooManyRedirects": hopeless("too_many_redirects"),
         "HTTPError": by_answer,
     },

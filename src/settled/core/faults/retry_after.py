@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 LONGEST = 1e12
 """Seconds. Nobody waits for it; it keeps what is added to it finite."""
 
+_NEAR = 86_400.0 * 366
+"""Seconds. So far from now a pause is not asked for, and a date well may be."""
 FIRST_EPOCH = 1e9
 """Smaller numbers in ``x-ratelimit-reset`` are no time since 1970, and nobody says what else they are."""
 _UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
@@ -67,7 +69,7 @@ def retry_after_lowered(headers: Mapping[str, str], *, now: float | None) -> flo
     for found in (
         _seconds(headers.get("retry-after-ms"), unit=0.001),
         _seconds(headers.get("x-ms-retry-after-ms"), unit=0.001),
-        _seconds(headers.get("retry-after")),
+        _pause(headers.get("retry-after"), at),
         _until(http_date(headers.get("retry-after", ""), near=at), at),
         _seconds(headers.get("grpc-retry-pushback-ms"), unit=0.001),
         _reset(headers, at),
@@ -126,6 +128,14 @@ def _seconds(value: str | None, *, unit: float = 1.0) -> float | None:
     if value is None or not _NUMBER.fullmatch(value.strip()):
         return None
     return min(float(value) * unit, LONGEST)
+
+
+def _pause(value: str | None, at: float | None) -> float | None:
+    """Read ``Retry-After``: seconds; or a time since 1970, where it is one of our days (Moneybird's)."""
+    seconds = _seconds(value)
+    if seconds is None or at is None or abs(seconds - at) > _NEAR:
+        return seconds
+    return _until(seconds, at)
 
 
 def _until(target: float | None, at: float | None) -> float | None:

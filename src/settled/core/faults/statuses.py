@@ -1,7 +1,7 @@
 """HTTP statuses: what one says by itself.
 
-A 4xx of the service is a refusal, which on the first attempt proves that nothing was executed; 408, 409 and 412 are
-not. Once an earlier attempt is in doubt, a refusal may be what its success left behind, so it proves nothing.
+A 4xx of the service is a refusal, which on the first attempt proves that nothing was executed; 408, 409, 412 and
+424 are not. Once an earlier attempt is in doubt, a refusal may be what its success left behind, so it proves nothing.
 5xx: some part of the other side failed, another part may have executed.
 """
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from settled.core.model import Fault
 
 # 444, 460, 499: a proxy's note that its client went away; the service behind it was asked
-_AMBIGUOUS = frozenset({408, 444, 460, 499})
+# 424: what it depended on has failed, and that may have done its part (a model that ran, a tool that was called)
+_AMBIGUOUS = frozenset({408, 424, 444, 460, 499})
 _CONFLICT = frozenset({409, 412})
 _AT_WORK = 409  # with a pause, by the IETF's draft on Idempotency-Key: the same request is under way
 _BEFORE_EXECUTION = frozenset({421, 423, 425, 449})

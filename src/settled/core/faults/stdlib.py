@@ -21,6 +21,7 @@ from settled.core.faults.rules import (
     refused,
     retryable,
     rules,
+    unready,
 )
 from settled.core.model import Evidence, Fault, FaultClass
 
@@ -45,12 +46,17 @@ _ALSO_LATER = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 """What a connection that stands gets, too, when the way to the other side is lost while its answer is awaited."""
 _CONNECTS, _STARTS = "create_connection", "_execute_child"
 """The function of socket and of asyncio that connects; that of subprocess that starts a process."""
+_NEVER_STARTED = (errno.E2BIG, errno.ENOEXEC)
 
 _CONNECTING = re.compile(r"Connect call failed|Tunnel connection failed|All connection attempts failed")
 """How asyncio, http.client and anyio call a connection that was never made."""
 
 
-_BEFORE = {"_acquire": {"asyncpg": local("pool_timeout")}, "connect": {"asyncpg": retryable("connect_failed")}}
+_BEFORE = {
+    "_acquire": {"asyncpg": local("pool_timeout")},
+    "connect": {"asyncpg": retryable("connect_failed")},
+    "cert_verify": {"requests": unready("tls_certificate")},  # there is no such file of certificates
+}
 """Functions, by name and package, whose errors have no class of their own, and come before anything is sent."""
 
 
@@ -64,17 +70,26 @@ def _came_before(error: BaseException) -> Fault | None:
 
 def of_os(error: BaseException, situation: Situation) -> Fault | None:
     """Read an OSError by its number; ``None`` if that says nothing."""
+    number = look.number(look.attr(error, "errno"))
     early = _came_before(error)
     if early is not None:
         return early
-    number = look.number(look.attr(error, "errno"))
+    if number is None and isinstance(error, TimeoutError) and _amid_connecting(error):
+        return retryable("connect_timeout")
     if _never_connected(error):
         return retryable(NOT_REACHED.get(number or 0, "connect_failed"))
     if number == errno.EAGAIN and look.came_through([error], _STARTS):
         return local("would_block")
+    if number in _NEVER_STARTED and look.came_through([error], _STARTS):
+        return refused(errno.errorcode[number].lower())
     if number in _ALSO_LATER and not look.came_through([error], _CONNECTS):
         return ambiguous(NOT_REACHED[number])
     return _by_number(number, situation)
+
+
+def _amid_connecting(error: BaseException) -> bool:
+    """Tell whether the socket module's own function that connects gave up."""
+    return any(f.f_code.co_name == _CONNECTS and look.package(f) == "socket" for f in look.frames(error))
 
 
 def _by_number(number: int | None, situation: Situation) -> Fault | None:

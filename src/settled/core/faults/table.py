@@ -11,6 +11,7 @@ from settled.core.faults import (
     google,
     grpc,
     httpx,
+    kafka,
     mcp,
     models,
     mongo,
@@ -26,6 +27,7 @@ from settled.core.faults import (
     tls,
     urllib3,
     vendors,
+    websockets,
 )
 from settled.core.faults.rules import names
 
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
 RULES = {
     name: rule
     for source in (
-        *(aiohttp, botocore, google, grpc, httpx, mcp, models, mongo, mysql, postgres, process, python, redis),
-        *(requests, smtp, ssh, stdlib, tls, urllib3, vendors),
+        *(aiohttp, botocore, google, grpc, httpx, kafka, mcp, models, mongo, mysql, postgres, process, python, redis),
+        *(requests, smtp, ssh, stdlib, tls, urllib3, vendors, websockets),
     )
     for name, rule in source.RULES.items()
 }

@@ -1,0 +1,54 @@
+"""Plain errors that come up before a client has a request to send: seen by the functions that they came through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from settled.core.faults import look
+from settled.core.faults.rules import refused, unready
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from settled.core.model import Fault
+
+    Locals = Mapping[str, object]
+
+
+def _always(_: Locals) -> bool:
+    return True
+
+
+def _none_made(known: Locals) -> bool:
+    return known.get("req") is None
+
+
+_BUILDING: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
+    "build_request": {"httpx": _always, "httpx2": _always},
+    "_build_request": {"openai": _always, "anthropic": _always},
+    "prepare_request": {"requests": _always},
+    "_request": {"aiohttp": _none_made},
+    # a name that is none; what no process can be given
+    "getaddrinfo": {"socket": _always},
+    "_execute_child": {"subprocess": _always},
+}
+"""By the name of a function, and its package: whether it has not got further than to put together what is sent."""
+
+_CLOSED = {
+    "send": ("httpx", "Cannot send a request, as the client has been closed."),
+    "_request": ("aiohttp", "Session is closed"),
+}
+"""Where a client says that it was closed, and how."""
+
+
+def of_unsent(error: BaseException) -> Fault | None:
+    """Return what an error says that came before anything was sent; ``None`` if that is not seen."""
+    for frame in look.frames(error):
+        name, package = frame.f_code.co_name, look.package(frame)
+        library, words = _CLOSED.get(name, ("", ""))
+        if library and package.startswith(library) and look.text(error) == words:
+            return unready("client_closed")
+        building = _BUILDING.get(name, {}).get(package)
+        if building is not None and building(frame.f_locals):
+            return refused("invalid_request")
+    return None

@@ -1,0 +1,160 @@
+"""What was never sent, told by a plain error: too long a name, a body that is no JSON, a client that is closed."""
+
+import asyncio
+import datetime as dt
+import math
+import socket
+import subprocess
+from contextlib import closing
+
+import aiohttp
+import httpx
+import pytest
+import requests
+
+from settled.core.faults import classify, classify_mcp
+from settled.core.model import Evidence, FaultClass
+from tests.core.faults.fakes import answered, made, through
+
+NOWHERE = "http://127.0.0.1:9"
+LONG = f"http://{'a' * 70}.test"
+
+
+async def by_aiohttp(url, **body):
+    async with aiohttp.ClientSession() as session:
+        await session.post(url, **body)
+
+
+def by_a_closed_client():
+    client = httpx.Client()
+    client.close()
+    client.post(NOWHERE)
+
+
+async def by_a_closed_session():
+    session = aiohttp.ClientSession()
+    await session.close()
+    await session.post(NOWHERE)
+
+
+NEVER_SENT = {
+    "httpx, no JSON": (lambda: httpx.post(NOWHERE, json={"at": dt.datetime.now(dt.UTC)}), "invalid_request"),
+    "httpx, NaN": (lambda: httpx.post(NOWHERE, json={"amount": math.nan}), "invalid_request"),
+    "httpx, half a character": (lambda: httpx.post(NOWHERE, json={"text": "\ud83d"}), "invalid_request"),
+    "httpx, header": (lambda: httpx.post(NOWHERE, headers={"x-name": "\u2028"}), "invalid_request"),
+    "httpx, long name": (lambda: httpx.post(LONG), "invalid_request"),
+    "requests, no JSON": (lambda: requests.post(NOWHERE, json={"at": object()}, timeout=1), "invalid_request"),
+    "requests, NaN": (lambda: requests.post(NOWHERE, json={"amount": math.nan}, timeout=1), "invalid_request"),
+    "requests, no such certificates": (
+        lambda: requests.post("https://127.0.0.1:9", verify="/none.pem", timeout=1),
+        "tls_certificate",
+    ),
+    "aiohttp, no JSON": (lambda: asyncio.run(by_aiohttp(NOWHERE, json={"at": object()})), "invalid_request"),
+    "aiohttp, long name": (lambda: asyncio.run(by_aiohttp(LONG)), "invalid_request"),
+    "a process, too much": (lambda: subprocess.run(["/bin/true", "x" * 3_000_000], check=True), "e2big"),
+    "a process, a zero": (lambda: subprocess.run(["/bin/true", "a\0b"], check=True), "invalid_request"),
+    "httpx, closed": (by_a_closed_client, "client_closed"),
+    "aiohttp, closed": (lambda: asyncio.run(by_a_closed_session()), "client_closed"),
+}
+
+
+@pytest.mark.parametrize("name", NEVER_SENT)
+def test_a_plain_error_before_there_was_a_request(name):
+    act, code = NEVER_SENT[name]
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - which one it is, is what is read
+        act()
+    fault = classify(caught.value)
+    assert (fault.kind, fault.evidence, fault.code) == (FaultClass.PERMANENT, Evidence.NONE, code)
+
+
+def test_the_same_errors_elsewhere_prove_nothing():
+    for error in (
+        TypeError("not JSON serializable"),
+        RuntimeError("Session is closed"),
+        UnicodeError("label too long"),
+    ):
+        assert classify(error).evidence is Evidence.MAYBE
+        assert classify(through("shop.client.build_request", error)).evidence is Evidence.MAYBE
+    assert classify(through("aiohttp.client._request", TypeError(), req=object())).evidence is Evidence.MAYBE
+    assert classify(through("httpx._client.send", RuntimeError("Event loop is closed"))).evidence is Evidence.MAYBE
+
+
+def test_a_redirect_to_what_is_no_name_says_nothing_of_the_first_request():
+    error = through("socket.getaddrinfo", UnicodeError("label too long"))
+    assert classify(error).evidence is Evidence.NONE
+    went_on = through("requests.sessions.resolve_redirects", error)
+    assert classify(went_on).evidence is Evidence.MAYBE
+
+
+def test_a_connection_that_was_given_up_before_it_stood():
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=0)) as full:
+        address = full.getsockname()
+        waiting = [socket.socket() for _ in range(3)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(address)
+        with pytest.raises(TimeoutError) as caught:
+            socket.create_connection(address, timeout=0.2)
+        for each in waiting:
+            each.close()
+    fault = classify(caught.value)
+    assert (fault.kind, fault.evidence, fault.code) == (FaultClass.RETRYABLE, Evidence.NONE, "connect_timeout")
+    assert classify(through("shop.net.create_connection", TimeoutError("timed out"))).evidence is Evidence.MAYBE
+
+
+@pytest.mark.parametrize("name", ["websockets.exceptions.InvalidStatus", "websocket.WebSocketBadStatusException"])
+@pytest.mark.parametrize(("status", "kind"), [(403, "permanent"), (401, "permanent"), (503, "retryable")])
+def test_a_handshake_comes_before_any_message(name, status, kind):
+    base = () if name.startswith("websocket.") else (made("websockets.exceptions.InvalidHandshake").__class__,)
+    error = answered(name, status, bases=base)
+    fault = classify(error)
+    assert (str(fault.kind), fault.evidence, fault.refresh) == (kind, Evidence.NONE, status == 401)
+
+
+def test_a_client_that_connects_anew_may_have_sent_messages_before():
+    error = made("websockets.exceptions.InvalidHandshake")
+    assert classify(error).evidence is Evidence.NONE
+    assert classify(through("websockets.asyncio.client.__aiter__", error)).evidence is Evidence.MAYBE
+
+
+@pytest.mark.parametrize("way", ["connect", "start_client"])
+def test_a_session_of_ssh_that_never_came_about(way):
+    error = made("paramiko.ssh_exception.SSHException", "Error reading SSH protocol banner")
+    assert classify(error).evidence is Evidence.MAYBE
+    fault = classify(through(f"paramiko.client.{way}", error))
+    assert (fault.kind, fault.evidence) == (FaultClass.RETRYABLE, Evidence.NONE)
+
+
+def test_messages_that_a_queue_has_not_taken():
+    full = classify(BufferError("Local: Queue full"))
+    assert (full.kind, full.evidence, full.local) == (FaultClass.RETRYABLE, Evidence.NONE, True)
+    assert classify(BufferError("memory is exported")).evidence is Evidence.MAYBE
+    assert classify(made("kafka.errors.NoBrokersAvailable")).kind is FaultClass.RETRYABLE
+    assert classify(made("kafka.errors.MessageSizeTooLargeError")).evidence is Evidence.NONE
+    assert (
+        classify(made("kafka.errors.KafkaTimeoutError", "Timeout after waiting for 10 secs")).evidence is Evidence.MAYBE
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (32600, "Session terminated"),  # modelcontextprotocol/python-sdk#1676
+        (-32600, "Session terminated"),
+        (-32600, "Session not found"),  # samanhappy/mcphub#742
+        (-32001, "Session not found"),  # punkpeye/mcp-remote#106
+    ],
+)
+def test_a_session_of_mcp_that_is_gone_has_run_nothing_and_a_new_one_may(code, words):
+    fault = classify_mcp({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": words}})
+    assert (fault.kind, fault.evidence) == (FaultClass.RETRYABLE, Evidence.NONE)
+    error = made("mcp.shared.exceptions.McpError", words, error=made("mcp.types.ErrorData", code=code))
+    assert classify(error).code == "mcp_session_gone"
+    other = classify_mcp({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": "sessions are held weekly"}})
+    assert other.code != "mcp_session_gone"
+
+
+def test_a_stream_that_began_well_may_have_been_paid_for():
+    said = {"body": b'{"type": "error", "error": {"type": "overloaded_error", "message": "words"}}'}
+    for status, evidence in ((529, Evidence.NONE), (200, Evidence.MAYBE)):
+        assert classify(answered("anthropic.APIStatusError", status, **said)).evidence is evidence
