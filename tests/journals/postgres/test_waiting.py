@@ -38,12 +38,21 @@ class Waiter:
         return self.event.wait(30)
 
 
+def hears(journal, call):
+    """Wait until the next change is sure to be heard of."""
+    end = time.monotonic() + 30
+    while not journal.ear.hears(call.operation_id):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return True
+
+
 @pytest.mark.parametrize("how", ["end", "evidence", "verdict"])
 def test_who_waits_is_told_of_the_end(open_journal, how):
     mine, other = open_journal(), open_journal()
     call = unknown_call(mine) if how == "verdict" else begun(mine, make_ask())
     waiter = Waiter(other).listen(call.operation_id)
-    assert other.ear.hears(call.operation_id)
+    assert hears(other, call)
     ways = {
         "end": End(call.operation_id, 1, 1, None, b"1"),
         "evidence": Evidence(call.operation_id, 1, None, b"1"),
@@ -95,6 +104,19 @@ def test_an_end_just_before_it_is_listened_for_is_not_missed(open_journal):
         while "succeeded" not in seen:
             assert time.monotonic() < end, seen
             time.sleep(0.001)
+
+
+def test_who_joins_others_and_looked_before_they_were_listened_for_asks(open_journal):
+    """The call ends after the look of a second waiter, and before the first one's wish is heeded."""
+    mine, other = open_journal(), open_journal()
+    call = begun(mine, make_ask())
+    first = Waiter(other)
+    other.get(call.operation_id)  # the second one's look
+    ended(mine, call)
+    first.listen(call.operation_id)
+    other.ear.heed(call.operation_id, first.wake)  # the second one: it is listened for already, so nobody is woken
+    assert not other.ear.hears(call.operation_id), "it would sleep although all is over"
+    assert hears(other, call), "who looks again relies on it"
 
 
 def test_where_the_session_is_lost_the_waiters_are_told_to_ask(open_journal, postgres):
