@@ -81,7 +81,7 @@ def with_ledger(guard: Guard) -> list[Tool[Any, Any]]:
     return [tool for tool in guard.tools.values() if tool.checked.options.ledger is not None]
 
 
-def checked_since(since: float | None) -> None:
+def checked_since(since: object) -> None:
     """Refuse a stretch of time that holds nothing: to compare none of it and find nothing looks like agreement.
 
     Raises ``DeclarationError``.
