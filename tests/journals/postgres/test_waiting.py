@@ -1,7 +1,9 @@
 """Waiting for another process's answer: heard of at once from the server, asked for where a pooler stands between."""
 
+import resource
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -130,6 +132,23 @@ def test_where_the_session_is_lost_the_waiters_are_told_to_ask(open_journal, pos
     assert not other.ear.hears(call.operation_id)
     other.ear.heed(call.operation_id, waiter.wake)
     assert not other.ear.hears(call.operation_id), "not tried again at once"
+
+
+def test_a_process_with_a_thousand_open_files_hears_too(open_journal, tmp_path):
+    mine, other = open_journal(), open_journal()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
+        files.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        for _ in range(1100):
+            files.enter_context((tmp_path / "any").open("w"))
+        call = begun(mine, make_ask())
+        waiter = Waiter(other).listen(call.operation_id)
+        assert hears(other, call)
+        ended(mine, call)
+        assert waiter.told()
+        thread = other.ear._thread
+    assert thread is other.ear._thread is not None, "it goes on"
 
 
 def test_a_session_is_given_back_when_nobody_waits(open_journal, monkeypatch):

@@ -117,6 +117,9 @@ class Ear:
     def _listen(self, link: Link) -> None:
         """Listen until nobody has waited for a while."""
         busy = time.monotonic()
+        either = select.poll()  # not select.select: it fails in a process with a thousand files open
+        for descriptor in (link.fileno(), self._bell[0]):
+            either.register(descriptor, select.POLLIN)
         while not self._closed and time.monotonic() - busy < _IDLE:
             new, gone = self._changes()
             for number in gone:
@@ -124,7 +127,7 @@ class Ear:
             for operation_id in new:
                 self._hold(link, operation_id)
             busy = time.monotonic() if self._wanted else busy
-            ready, _, _ = select.select([link.fileno(), self._bell[0]], [], [], 1.0)
+            ready = [descriptor for descriptor, _ in either.poll(1000)]
             if self._bell[0] in ready:
                 os.read(self._bell[0], 4096)
             if link.fileno() in ready:
