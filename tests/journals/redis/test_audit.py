@@ -5,8 +5,6 @@ import pytest
 from settled.core.expiry import Expire
 from settled.core.model import KeyKind, Terms
 from settled.journals.prune import prune
-from settled.journals.stored import Errand
-from settled.ports import CallQuery
 from settled.testing.records import FakeClock, begun, ended, make_ask
 from tests.journals.support import sealed_twice
 
@@ -112,25 +110,3 @@ def test_a_log_that_is_kept_for_ever(open_journal, monkeypatch):
     begun(journal, make_ask())
     journal.seal()
     assert [row.no for row in journal.log(call.operation_id)] == [1, 2]
-
-
-def test_of_very_many_the_server_is_never_asked_at_once(journal, monkeypatch):
-    """While a script runs the server answers nobody else: a log of weeks has a million seals."""
-    monkeypatch.setattr("settled.journals.redis.lists._MOST_AT_ONCE", 3)
-    for number in range(10):
-        ended(journal, begun(journal, make_ask()))
-        journal.perform(Errand(lambda books, now: books.alert_of("finding", "fd_1", now.wall)))
-        journal.perform(Errand(lambda books, now, n=number: books.put_note("finding", f"fd_{n}", "{}")))
-        assert journal.seal()
-    asked, look_on = [], journal._look_on
-
-    def counting(line, commands):
-        asked.append(len(commands))
-        return look_on(line, commands)
-
-    monkeypatch.setattr(journal, "_look_on", counting)
-    report = journal.verify()
-    assert (report.ok, report.facts["seals"]) == (True, 10)
-    assert len(journal.notes("finding")) == len(journal.find(CallQuery())) == len(journal.alerts()) == 10
-
-    assert max(asked) == 3

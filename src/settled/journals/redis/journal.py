@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager, suppress
-from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.values import replace
@@ -21,7 +20,7 @@ from settled.journals.redis.address import read_address
 from settled.journals.redis.connections import Connections
 from settled.journals.redis.foresight import Hints
 from settled.journals.redis.identity import Identity
-from settled.journals.redis.request import short
+from settled.journals.redis.request import looking
 from settled.journals.redis.settings import read_settings
 from settled.journals.redis.transactions import LOST_IF_FORGOTTEN, Transactions, refusal
 from settled.journals.spill import FileSpill
@@ -167,9 +166,7 @@ class RedisJournal(GroupJournal):
             return self._look_on(line, asked)
 
     def _look_on(self, line: Line, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
-        identity = self._connections.identity
-        head = pack(">d", identity.seen) + short(identity.journal_id) + pack(f">{len(asked)}I", *map(len, asked))
-        answer = line.run("look", head, [word for each in asked for word in each])
+        answer = line.run(*looking(self._connections.identity, asked))
         return list(self._transactions.checked(answer)[2])
 
     def get(self, operation_id: str) -> Call | None:

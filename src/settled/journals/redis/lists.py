@@ -47,6 +47,8 @@ META, CALLS, ROWS, INDEX, LOG = b"1", b"2", b"3", b"4", b"5"
 _PAGE: Final = 256
 _MOST_AT_ONCE: Final = 500
 """Values that one script reads: while it runs the server answers nobody else."""
+_PIECE: Final = 64
+"""Records, each with all that a call was given and gave, that are in memory at once."""
 _MOST_DUE: Final = 1000
 _BREAKERS: Final = b"breakers"
 
@@ -140,6 +142,22 @@ def _stored(look: Look, operation_ids: Sequence[bytes], query: CallQuery) -> lis
     values = values_of(look, CALLS, operation_ids)
     there = [(name, value) for name, value in zip(operation_ids, values, strict=True) if value]
     return readable(lambda pair: stored(*pair), there) if query.readable else [stored(*pair) for pair in there]
+
+
+def oldest_first(look: Look, start: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the calls that are found by a prefix, with their values, the oldest first; fetched piece by piece.
+
+    There may be very many, of which few are looked for: the server is never held up for all of them.
+    """
+    after = b"[" + start
+    while True:
+        (members,) = look([(b"ZRANGEBYLEX", INDEX, after, b"(" + start + b"\xff", b"LIMIT", b"0", b"%d" % _PIECE)])
+        names = [member[PREFIX + PLACE :] for member in members]
+        pairs = zip(names, values_of(look, CALLS, names), strict=True)
+        yield from [(text_of(each), value) for each, value in pairs if value]
+        if len(members) < _PIECE:
+            return
+        after = b"(" + members[-1]
 
 
 def _due(look: Look, query: CallQuery, now: Moment, before: bytes) -> list[Call]:
