@@ -72,6 +72,7 @@ class PostgresJournal(StoredJournal):
     ) -> None:
         address, said = read_address(url, schema)
         identity = Identity(address, place_of(address, spill or said.get("spill")))
+        self.spill = FileSpill(identity.place)
         self._connections = Connections(
             address,
             identity,
@@ -81,7 +82,6 @@ class PostgresJournal(StoredJournal):
         self._connections.open(
             journal_id=journal_id or said.get("journal_id"), must_exist=must_exist or said.get("must_exist", False)
         )
-        self.spill = FileSpill(identity.place)
         self._given = clock
         self._clock = ServerClock(identity.journal_id)
         self._sealer = Sealer(identity.journal_id)

@@ -88,6 +88,7 @@ class RedisJournal(GroupJournal):
         address, said = read_address(url, prefix)
         self._log_kept = seconds("log_kept", said.get("log_kept", log_kept) or 0.0, _LOG_KEPT_AT_MOST) or None
         place = place_of(address.file_name, address.shown, spill or said.get("spill"))
+        self.spill = FileSpill(place)
         identity = Identity(address, place, accept_loss=accept_loss or said.get("accept_loss", False))
         self._connections = Connections(
             address,
@@ -98,7 +99,6 @@ class RedisJournal(GroupJournal):
         self._connections.open(
             journal_id=journal_id or said.get("journal_id"), must_exist=must_exist or said.get("must_exist", False)
         )
-        self.spill = FileSpill(place)
         self._given = clock
         self._clock = ServerClock(identity.journal_id)
         self._transactions = Transactions(self._connections, self._clock, clock)
