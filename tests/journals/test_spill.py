@@ -12,7 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from settled.core.late import Evidence
 from settled.core.model import Exchange, Fault, Phase
 from settled.core.values import replace
-from settled.journals.sqlite import FileSpill
+from settled.errors import JournalError
+from settled.journals.postgres import PostgresJournal
+from settled.journals.redis import RedisJournal
+from settled.journals.sqlite import FileSpill, SqliteJournal
 from settled.testing.records import AWKWARD, LOST
 from tests.journals.support import ENVIRONMENT, in_a_child
 from tests.journals.test_rows import OF_TYPE, all_fields
@@ -45,6 +48,24 @@ def test_what_is_kept_comes_back_in_order(spill):
     assert taken == PIECES
     assert drained(spill) == []
     assert Path(spill.path).stat().st_size == 0
+
+
+@pytest.mark.parametrize("what", ["a folder", "a pipe", "a link to itself", "in a file"])
+@pytest.mark.parametrize("of", [SqliteJournal, PostgresJournal, RedisJournal])
+def test_what_can_be_no_file_is_refused_when_the_journal_is_opened(tmp_path, what, of):
+    """Not when there is evidence to keep, and no place for it."""
+    path = tmp_path / "spill"
+    ways = {
+        "a folder": path.mkdir,
+        "a pipe": lambda: os.mkfifo(path),
+        "a link to itself": lambda: path.symlink_to(path),
+        "in a file": path.touch,
+    }
+    ways[what]()
+    where = {SqliteJournal: str(tmp_path / "a.db"), PostgresJournal: "postgresql://127.0.0.1:1/x"}
+    with pytest.raises(JournalError, match="evidence that the journal cannot take is to be kept in"):
+        of(where.get(of, "redis://127.0.0.1:1/0"), spill=path / "spill" if what == "in a file" else path)
+    assert not (tmp_path / "a.db").exists()
 
 
 def test_an_empty_spill_leaves_no_file(spill):
@@ -132,7 +153,10 @@ def test_a_full_disk_is_told_and_leaves_no_half_line(spill):
 KEEPER = """
 import sys
 from settled.core.late import Evidence
-from settled.journals.sqlite import FileSpill
+from settled.errors import JournalError
+from settled.journals.postgres import PostgresJournal
+from settled.journals.redis import RedisJournal
+from settled.journals.sqlite import FileSpill, SqliteJournal
 
 spill = FileSpill(sys.argv[1])
 for i in range(40):

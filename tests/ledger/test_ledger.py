@@ -372,3 +372,13 @@ def test_an_effect_can_be_told_from_others():
             settled.Effect(at=at, key="k")
     for at in (datetime(2030, 1, 1, tzinfo=UTC), "2030-01-01T00:00:00Z", "2030-01-01T01:00:00+01:00", 1893456000):
         assert settled.Effect(at=at, key="k").wall == 1893456000.0
+
+
+@pytest.mark.parametrize("since", [0.0, -5.0, float("nan"), -1e300, "1h"])
+def test_a_stretch_of_time_that_holds_nothing_is_refused(since):
+    """Else nothing would be compared, and that would read as agreement."""
+    guard = settled.Guard("memory://")
+    with pytest.raises(DeclarationError, match="is no stretch of time"):
+        guard.reconcile(ledger=True, since=since)
+    with pytest.raises(DeclarationError, match="is no stretch of time"):
+        asyncio.run(guard.areconcile(ledger=True, since=since))

@@ -81,8 +81,17 @@ def with_ledger(guard: Guard) -> list[Tool[Any, Any]]:
     return [tool for tool in guard.tools.values() if tool.checked.options.ledger is not None]
 
 
+def checked_since(since: object) -> None:
+    """Refuse a stretch of time that holds nothing: to compare none of it and find nothing looks like agreement.
+
+    Raises ``DeclarationError``.
+    """
+    if since is not None and (not isinstance(since, int | float) or not since > 0):
+        raise DeclarationError(f"since={since!r} is no stretch of time: write seconds back from now, above 0")
+
+
 async def acompare_all(guard: Guard, since: float | None = None) -> tuple[Compared, ...]:
-    """Compare every ledger; ``since``: seconds back from now. Raises ``JournalError``."""
+    """Compare every ledger; ``since``: seconds back from now (see ``checked_since``). Raises ``JournalError``."""
     return tuple([await acompare(guard, tool, since) for tool in with_ledger(guard)])
 
 
@@ -360,4 +369,4 @@ class Work:
         )
 
 
-__all__ = ["Compared", "acompare", "acompare_all", "acompare_due", "with_ledger"]
+__all__ = ["Compared", "acompare", "acompare_all", "acompare_due", "checked_since", "with_ledger"]

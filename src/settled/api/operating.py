@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from settled.api import care, deciding, rewinding
-from settled.api.ledgers import acompare_all
+from settled.api.ledgers import acompare_all, checked_since
 from settled.api.pausing import pause
 from settled.api.steps import adrive, drive
 from settled.core.values import replace
@@ -44,6 +44,7 @@ class Operating:
         ``ledger``: then compare the journal with the tools' own lists of their effects, ``since`` seconds back (a
         day); given, it also says that calls have been on record here for so long.
         """
+        checked_since(since)
         if ledger and in_loop():
             raise DeclarationError("a ledger may be async: await guard.areconcile(ledger=True)")
         self.floor.bring()
@@ -59,6 +60,7 @@ class Operating:
         since: float | None = None,
     ) -> Reconciled:
         """Like ``reconcile``, from async code; ``progress`` is told how many of how many calls were looked at."""
+        checked_since(since)
         await aside(self.floor.bring)
         done = await care.areconcile(self._guard, limit, progress)
         return replace(done, ledgers=await acompare_all(self._guard, since)) if ledger else done

@@ -50,6 +50,11 @@ ADRIFT: Final = (
     f"{SELECT_CALL} INDEXED BY calls_open WHERE state = ? AND state <> 'succeeded' AND tenant = ? "
     "AND (lease_boot <> ? OR lease_mono <= ?)"
 )
+OF_FEW: Final = "+seq"
+"""The order of a call, where few among many are looked for: not by the index of all calls, which is in this order.
+
+PostgreSQL, asked for the first few in that order, else hopes to meet them soon on its way through all there are.
+"""
 OWED: Final = "SELECT operation_id FROM owed WHERE tenant = ? AND tool = ? AND fingerprint = ? ORDER BY seq"
 TURN: Final = "SELECT entry FROM turns WHERE tenant = ? AND run_id = ? AND turn = ? ORDER BY entry"
 
@@ -253,7 +258,7 @@ def adrift(
 ) -> tuple[Any, ...]:
     """Return the statement for calls whose lease is over, and its values."""
     these = "" if tools is None else f" AND tool IN ({', '.join('?' * len(tools))})"
-    statement = f"{ADRIFT}{these} ORDER BY seq LIMIT ?{locking}"
+    statement = f"{ADRIFT}{these} ORDER BY {OF_FEW} LIMIT ?{locking}"
     return statement, state.value, tenant, now.boot, now.mono, *(tools or ()), limit
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.states import State
 from settled.journals.audit import matches
-from settled.journals.books import BY_ID, NOTES, SELECT_CALL, SELECT_LOG, read_call, read_log
+from settled.journals.books import BY_ID, NOTES, OF_FEW, SELECT_CALL, SELECT_LOG, read_call, read_log
 from settled.journals.rows import from_json, plain, to_json
 from settled.journals.runs import RUN, SELECT_RUN, UNDOING, read_run
 from settled.journals.unread import UnreadableError, readable
@@ -67,13 +67,14 @@ def _place_of(look: Look, operation_id: str | None) -> int | None:
 
 def page(query: CallQuery, now: Moment, before: int) -> tuple[str, list[Any]]:
     """Return the statement for the next candidates: at most ``limit``, made before the call at place ``before``."""
-    terms, values = ["seq < ?"], [before]
+    by = _index_for(query)
+    seq = OF_FEW if by else "seq"
+    terms, values = [f"{seq} < ?"], [before]
     for term, value in _terms(query, now):
         terms.append(term)
         values += value
     wanted = " AND ".join(terms)
-    by = _index_for(query)
-    chosen = f"SELECT seq FROM calls {by} WHERE {wanted} ORDER BY seq DESC LIMIT ?"  # noqa: S608 - made of constants
+    chosen = f"SELECT seq FROM calls {by} WHERE {wanted} ORDER BY {seq} DESC LIMIT ?"  # noqa: S608 - made of constants
     columns = SELECT_CALL.replace("SELECT ", "SELECT seq, ", 1)
     return f"{columns} WHERE seq IN ({chosen}) ORDER BY seq DESC", [*values, query.limit]
 
@@ -112,9 +113,10 @@ def _terms(query: CallQuery, now: Moment) -> Iterator[tuple[str, list[Any]]]:
 
 def count(look: Look) -> dict[State, int]:
     """Return how many calls stand in each state."""
-    (_, total), *others = look.execute(COUNT).fetchall()
+    others = dict(look.execute(COUNT).fetchall())  # in any order: a server may count both parts at once
+    total = others.pop("")
     try:
-        counts = {State(state): number for state, number in others}
+        counts = {State(state): number for state, number in others.items()}
     except ValueError as fault:
         raise UnreadableError("some calls", str(fault)) from fault
     succeeded = total - sum(counts.values())

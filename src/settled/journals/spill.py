@@ -7,6 +7,7 @@ was torn or damaged harms no other, and stays where it is for a person to look a
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
 from base64 import b64decode, b64encode
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from settled.core.late import Evidence
+from settled.errors import JournalError
 from settled.journals.mark import replace_whole, share, sync_folder
 from settled.journals.rows import fault_list, fault_of, from_json, to_json
 from settled.journals.unread import passing_over
@@ -49,10 +51,20 @@ else:
 
 
 class FileSpill:
-    """A spill file at ``path``; who may use the file ``like`` may use it, else its owner alone."""
+    """A spill file at ``path``; who may use the file ``like`` may use it, else its owner alone.
+
+    Raises:
+        JournalError: What is there is no file: it would be noticed only when there is evidence to keep.
+    """
 
     def __init__(self, path: str | os.PathLike[str], *, like: str = "") -> None:
         self.path, self._like = os.path.realpath(path), like
+        why = _unfit(self.path)
+        if why:
+            raise JournalError(
+                f"evidence that the journal cannot take is to be kept in {self.path}, {why}: name a file with spill= "
+                "(it need not exist yet); nothing was executed"
+            )
 
     def keep(self, evidence: Evidence) -> None:
         """Keep it durably, whatever is in it.
@@ -143,6 +155,16 @@ class FileSpill:
                     raise
             os.close(descriptor)
             time.sleep(0.002)
+
+
+def _unfit(path: str) -> str:
+    """Say why no file can be at ``path``; nothing if there is one, or may be."""
+    try:
+        return "" if stat.S_ISREG(Path(path).stat().st_mode) else "which is no file"
+    except FileNotFoundError:
+        return ""
+    except OSError as fault:
+        return f"which cannot be reached ({fault.strerror})"
 
 
 def _write(descriptor: int, content: bytes) -> None:

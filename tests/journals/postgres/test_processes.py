@@ -121,6 +121,29 @@ def test_a_lock_that_is_held_for_too_long_says_so(open_journal, postgres, schema
     assert ended(journal, call).state == "succeeded"
 
 
+@pytest.mark.parametrize("how", ["cancelled", "timed out"])
+def test_a_statement_that_the_server_ends_is_made_once_more(open_journal, postgres, schema_name, how):
+    """By whoever cancels it, or by the user's own limit while others hold what it needs; in time it says so."""
+    limit = {"options": "-c%20statement_timeout%3D100"} if how == "timed out" else {}
+    journal = open_journal(postgres.url(**limit), patience=30.0)
+    call, done = begun(journal, make_ask()), []
+    with postgres.connect() as other, postgres.connect() as watch:
+        other.execute("BEGIN")
+        other.execute(f'SELECT 1 FROM "{schema_name}".calls FOR UPDATE')
+        thread = threading.Thread(target=lambda: done.append(ended(journal, call)))
+        thread.start()
+        if how == "cancelled":
+            while not watch.execute("SELECT pg_cancel_backend(pid) FROM pg_locks WHERE NOT granted").fetchone():
+                pass
+        else:
+            time.sleep(0.5)
+        assert thread.is_alive()
+        other.execute("COMMIT")
+        thread.join(60)
+    assert done[0].state == "succeeded"
+    assert journal.verify().ok
+
+
 def test_a_deadlock_is_made_once_more(open_journal, postgres, schema_name):
     """With somebody else's statements: the server ends one of the two, and that one tries again."""
     journal = open_journal()

@@ -1,7 +1,9 @@
 """Waiting for another process's answer: heard of at once from the server, asked for where a pooler stands between."""
 
+import resource
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -38,12 +40,21 @@ class Waiter:
         return self.event.wait(30)
 
 
+def hears(journal, call):
+    """Wait until the next change is sure to be heard of."""
+    end = time.monotonic() + 30
+    while not journal.ear.hears(call.operation_id):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return True
+
+
 @pytest.mark.parametrize("how", ["end", "evidence", "verdict"])
 def test_who_waits_is_told_of_the_end(open_journal, how):
     mine, other = open_journal(), open_journal()
     call = unknown_call(mine) if how == "verdict" else begun(mine, make_ask())
     waiter = Waiter(other).listen(call.operation_id)
-    assert other.ear.hears(call.operation_id)
+    assert hears(other, call)
     ways = {
         "end": End(call.operation_id, 1, 1, None, b"1"),
         "evidence": Evidence(call.operation_id, 1, None, b"1"),
@@ -97,6 +108,19 @@ def test_an_end_just_before_it_is_listened_for_is_not_missed(open_journal):
             time.sleep(0.001)
 
 
+def test_who_joins_others_and_looked_before_they_were_listened_for_asks(open_journal):
+    """The call ends after the look of a second waiter, and before the first one's wish is heeded."""
+    mine, other = open_journal(), open_journal()
+    call = begun(mine, make_ask())
+    first = Waiter(other)
+    other.get(call.operation_id)  # the second one's look
+    ended(mine, call)
+    first.listen(call.operation_id)
+    other.ear.heed(call.operation_id, first.wake)  # the second one: it is listened for already, so nobody is woken
+    assert not other.ear.hears(call.operation_id), "it would sleep although all is over"
+    assert hears(other, call), "who looks again relies on it"
+
+
 def test_where_the_session_is_lost_the_waiters_are_told_to_ask(open_journal, postgres):
     mine, other = open_journal(), open_journal()
     call = begun(mine, make_ask())
@@ -108,6 +132,23 @@ def test_where_the_session_is_lost_the_waiters_are_told_to_ask(open_journal, pos
     assert not other.ear.hears(call.operation_id)
     other.ear.heed(call.operation_id, waiter.wake)
     assert not other.ear.hears(call.operation_id), "not tried again at once"
+
+
+def test_a_process_with_a_thousand_open_files_hears_too(open_journal, tmp_path):
+    mine, other = open_journal(), open_journal()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
+        files.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        for _ in range(1100):
+            files.enter_context((tmp_path / "any").open("w"))
+        call = begun(mine, make_ask())
+        waiter = Waiter(other).listen(call.operation_id)
+        assert hears(other, call)
+        ended(mine, call)
+        assert waiter.told()
+        thread = other.ear._thread
+    assert thread is other.ear._thread is not None, "it goes on"
 
 
 def test_a_session_is_given_back_when_nobody_waits(open_journal, monkeypatch):

@@ -6,27 +6,28 @@ import re
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlencode
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from settled.errors import JournalError
+from settled.journals.addressing import options_of, path, split, truth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 SCHEMA: Final = "settled"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
-_TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
+_USUAL: Final = "postgresql://user@host:5432/database?schema=settled (special characters in user or password as %XX)"
 
 OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "schema": str,
     "pool": int,
     "patience": float,
     "journal_id": str,
-    "spill": str,
-    "must_exist": lambda text: _TRUTH[text.lower()],
+    "spill": path,
+    "must_exist": truth,
 }
 """Query fields that are the journal's own; all others are libpq's."""
 
@@ -61,21 +62,13 @@ def read_address(url: str, schema: str | None = None) -> tuple[Address, dict[str
     try:
         parts = conninfo_to_dict(connect)
     except ProgrammingError:  # its words may quote a piece of the password
-        raise JournalError(
-            "the journal's address is not understood: write postgresql://user@host:5432/database?schema=settled "
-            "(special characters in user or password as %XX)"
-        ) from None
+        raise JournalError(f"the journal's address is not understood: write {_USUAL}") from None
     return Address(connect, schema, _shown(parts, schema)), options
 
 
 def _without_options(url: str) -> tuple[str, dict[str, Any]]:
-    parts = urlsplit(url)
-    fields = parse_qsl(parts.query, keep_blank_values=True)
-    try:
-        options = {name: OPTIONS[name](text) for name, text in fields if name in OPTIONS}
-    except (KeyError, ValueError) as fault:
-        raise JournalError(f"the options of a journal's address are {', '.join(OPTIONS)}; {fault} is wrong") from fault
-    rest = urlencode([(name, text) for name, text in fields if name not in OPTIONS])
+    parts = split(url, _USUAL)
+    options, rest = options_of(parts.query, OPTIONS)
     return f"postgresql://{parts.netloc}{parts.path}?{rest}", options
 
 

@@ -34,6 +34,9 @@ _IDLE: Final = 30.0
 """Seconds without anybody who waits, after which the session is given back."""
 _DEAF: Final = 10.0
 """Seconds before the next try where no session could be had, or was lost."""
+_SURE: Final = 0.25
+"""Seconds after which whoever waits has looked at the call since its lock was held. One who joins others that wait may
+have looked before that, and is not woken once it is held: until then it asks, as if nothing were heard."""
 _abandoned: Final[list[object]] = []
 """Inherited over a fork: never used again."""
 
@@ -50,8 +53,8 @@ class Ear:
         self._wanted: dict[str, Callable[[str], object]] = {}
         self._left: dict[str, float] = {}
         """When nobody waited for them any more."""
-        self._heard: set[str] = set()
-        """Calls whose lock is held, and that nothing was heard of yet."""
+        self._heard: dict[str, float] = {}
+        """Calls whose lock is held, since when, and that nothing was heard of yet."""
         self._numbers: dict[int, str] = {}
         """The calls by the numbers of their locks."""
         self._spent: list[int] = []
@@ -79,8 +82,9 @@ class Ear:
             self._ring()
 
     def hears(self, operation_id: str) -> bool:
-        """Return whether the next change of this call will be heard of."""
-        return operation_id in self._heard
+        """Return whether the next change of this call, after whoever asks has looked at it, will be heard of."""
+        since = self._heard.get(operation_id)
+        return since is not None and time.monotonic() - since >= _SURE
 
     def leave(self, operation_id: str) -> None:
         """Nobody here waits for this call any more."""
@@ -113,6 +117,9 @@ class Ear:
     def _listen(self, link: Link) -> None:
         """Listen until nobody has waited for a while."""
         busy = time.monotonic()
+        either = select.poll()  # not select.select: it fails in a process with a thousand files open
+        for descriptor in (link.fileno(), self._bell[0]):
+            either.register(descriptor, select.POLLIN)
         while not self._closed and time.monotonic() - busy < _IDLE:
             new, gone = self._changes()
             for number in gone:
@@ -120,7 +127,7 @@ class Ear:
             for operation_id in new:
                 self._hold(link, operation_id)
             busy = time.monotonic() if self._wanted else busy
-            ready, _, _ = select.select([link.fileno(), self._bell[0]], [], [], 1.0)
+            ready = [descriptor for descriptor, _ in either.poll(1000)]
             if self._bell[0] in ready:
                 os.read(self._bell[0], 4096)
             if link.fileno() in ready:
@@ -145,7 +152,7 @@ class Ear:
         """Listen for a call no more; return which. Its lock is let go in the next round."""
         operation_id = self._numbers.pop(number, "")
         if operation_id:
-            self._heard.discard(operation_id)
+            self._heard.pop(operation_id, None)
             self._spent.append(number)
         return operation_id
 
@@ -154,7 +161,7 @@ class Ear:
         link.execute(_HOLD, (number,))
         with self._lock:
             self._numbers[number] = operation_id
-            self._heard.add(operation_id)
+            self._heard[operation_id] = time.monotonic()
             wake = self._wanted.get(operation_id)
         if wake is not None:
             wake(operation_id)  # it may have changed before
@@ -175,7 +182,7 @@ class Ear:
             bell, self._bell = self._bell, (-1, -1)
             self._thread, self._deaf_until = None, time.monotonic() + deaf if deaf else 0.0
             wanted, self._wanted = self._wanted, {}
-            self._heard, self._numbers, self._spent, self._left = set(), {}, [], {}
+            self._heard, self._numbers, self._spent, self._left = {}, {}, [], {}
         for end in bell:
             os.close(end)
         for operation_id, wake in wanted.items():

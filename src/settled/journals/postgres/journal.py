@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.values import replace
 from settled.errors import JournalError
+from settled.journals.addressing import connections, seconds
 from settled.journals.audit import in_pieces
 from settled.journals.commit import GroupCommit
 from settled.journals.forks import tell_of_forks
@@ -71,16 +72,16 @@ class PostgresJournal(StoredJournal):
     ) -> None:
         address, said = read_address(url, schema)
         identity = Identity(address, place_of(address, spill or said.get("spill")))
+        self.spill = FileSpill(identity.place)
         self._connections = Connections(
             address,
             identity,
-            pool=max(1, said.get("pool", 4) if pool is None else pool),
-            patience=said.get("patience", 5.0) if patience is None else patience,
+            pool=connections(said.get("pool", 4) if pool is None else pool),
+            patience=seconds("patience", said.get("patience", 5.0) if patience is None else patience),
         )
         self._connections.open(
             journal_id=journal_id or said.get("journal_id"), must_exist=must_exist or said.get("must_exist", False)
         )
-        self.spill = FileSpill(identity.place)
         self._given = clock
         self._clock = ServerClock(identity.journal_id)
         self._sealer = Sealer(identity.journal_id)

@@ -17,8 +17,9 @@ class Conflict(Exception):  # noqa: N818 - it never leaves the journal: the tran
         self.lock = lock
 
 
-# 22012 and 23502 are how our own fences end a transaction (see statements.py); 23505: the same key, or log row.
-_AGAIN: Final = frozenset({"40001", "40P01", "55P03", "22012", "23502", "23505"})
+# 22012 and 23502 are how our own fences end a transaction (see statements.py); 23505: the same key, or log row;
+# 57014: it took too long beside others (statement_timeout), or somebody has cancelled it.
+_AGAIN: Final = frozenset({"40001", "40P01", "55P03", "57014", "22012", "23502", "23505"})
 _AWAY: Final = ("08", "57P", "25P", "53300")
 """Starts of the codes with which a server says that it cannot serve now, or has ended the connection."""
 _WORDS: Final = {
@@ -34,6 +35,7 @@ _WORDS: Final = {
     "54000": "a text is too long for PostgreSQL to index (about 2,700 bytes): shorten the key, scope or identity",
     "25006": "the server is read-only, perhaps a standby: let the address lead to the primary "
     "(libpq: target_session_attrs=read-write)",
+    "57014": "the server ends its statements: raise the user's statement_timeout, or look for who cancels them",
     "57P03": "the server is starting or stopping: try again",
     "55P03": "another process holds a lock for longer than patience=: look for one that hangs, then try again",
 }

@@ -6,19 +6,23 @@ import re
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from redis.connection import Connection, parse_url
 
 from settled.errors import JournalError
+from settled.journals.addressing import options_of, path, split, truth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PREFIX: Final = "settled"
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
-_TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
 _SCHEMES: Final = {"valkey": "redis", "valkeys": "rediss", "redis": "redis", "rediss": "rediss", "unix": "unix"}
+_USUAL: Final = (
+    "redis://user:password@host:6379/0 or unix:///path/of/server.sock?db=0 "
+    "(special characters in user or password as %XX)"
+)
 _PARTS: Final = ("meta", "calls", "rows", "index", "log")
 
 OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
@@ -27,9 +31,9 @@ OPTIONS: Final[dict[str, Callable[[str], Any]]] = {
     "patience": float,
     "log_kept": float,
     "journal_id": str,
-    "spill": str,
-    "must_exist": lambda text: _TRUTH[text.lower()],
-    "accept_loss": lambda text: _TRUTH[text.lower()],
+    "spill": path,
+    "must_exist": truth,
+    "accept_loss": truth,
 }
 """Query fields that are the journal's own; all others are redis-py's."""
 
@@ -63,17 +67,12 @@ def read_address(url: str, prefix: str | None = None) -> tuple[Address, dict[str
     Raises:
         JournalError: It is not understood.
     """
-    parts = urlsplit(url)
-    fields = parse_qsl(parts.query, keep_blank_values=True)
-    try:
-        options = {name: OPTIONS[name](text) for name, text in fields if name in OPTIONS}
-    except (KeyError, ValueError) as fault:
-        raise JournalError(f"the options of a journal's address are {', '.join(OPTIONS)}; {fault} is wrong") from fault
+    parts = split(url, _USUAL)
+    options, rest = options_of(parts.query, OPTIONS)
     prefix = prefix or options.pop("prefix", PREFIX)
     options.pop("prefix", None)
     if not _NAME.fullmatch(prefix):
         raise JournalError(f"prefix={prefix!r} is no plain name: write letters, digits, _ . : or - (at most 100)")
-    rest = urlencode([(name, text) for name, text in fields if name not in OPTIONS])
     given = _given(f"{_SCHEMES[parts.scheme]}://{parts.netloc}{parts.path}?{rest}")
     kind = given.pop("connection_class", Connection)
     return Address(kind, given, prefix, _shown(given, parts.scheme, prefix)), options
@@ -86,10 +85,7 @@ def _given(url: str) -> dict[str, Any]:
             return given
     except ValueError:  # its words may quote a piece of the password
         pass
-    raise JournalError(
-        "the journal's address is not understood: write redis://user:password@host:6379/0 or "
-        "unix:///path/of/server.sock?db=0 (special characters in user or password as %XX)"
-    )
+    raise JournalError(f"the journal's address is not understood: write {_USUAL}")
 
 
 def _shown(given: dict[str, Any], scheme: str, prefix: str) -> str:

@@ -31,6 +31,10 @@ def _refuse(_: Sight, wanted: Sight) -> None:
     raise _Unforeseen(wanted)
 
 
+def _refuse_look(asked: Sequence[tuple[Any, ...]]) -> list[Any]:
+    raise _Unforeseen(asked)
+
+
 class Attempt:
     """One transaction on its way."""
 
@@ -55,7 +59,7 @@ class Attempt:
         conflicts = 0
         while True:
             self.trips = 1
-            books = RedisBooks(sight, self._fetch)
+            books = RedisBooks(sight, self._fetch, self.common.look)
             self._apply(books, now)
             if not books.pages.changed and self.trips == 1 and self.common.clock_record is None:
                 return
@@ -77,7 +81,7 @@ class Attempt:
         now = None if sight is None else common.about_now()
         if sight is None or now is None:
             return False
-        books = RedisBooks(sight, _refuse)
+        books = RedisBooks(sight, _refuse, _refuse_look)
         try:
             self._apply(books, now)
         except _Unforeseen:

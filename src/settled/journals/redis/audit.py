@@ -19,7 +19,7 @@ from settled.journals.audit import (
     seal_over,
 )
 from settled.journals.redis.cells import VERSION, log_of, packed, raw, stored, unpack
-from settled.journals.redis.lists import CALLS, LOG, META, ROWS
+from settled.journals.redis.lists import CALLS, LOG, META, ROWS, values_of
 from settled.ports import Report
 
 if TYPE_CHECKING:
@@ -167,6 +167,5 @@ def _seals(look: Look) -> list[Any]:
     sealed, root = look([(b"HGET", ROWS, _SEALED), (b"HGET", ROWS, _ROOT)])
     first = _newest(root)
     names = [b"seal %d" % number for number in range(first[0] + 1, _newest(sealed)[0] + 1)]
-    values = look([(b"HGET", ROWS, name) for name in names])
-    found = (unpack(value[VERSION:]) for value in values if value)
+    found = (unpack(value[VERSION:]) for value in values_of(look, ROWS, names) if value)
     return [first, *((int(upto), str(text)) for upto, _, text in found)]

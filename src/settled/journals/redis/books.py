@@ -14,6 +14,7 @@ from settled.journals.redis.cells import (
     NEW,
     Stored,
     key_row,
+    known,
     log_data,
     name,
     note_row,
@@ -24,6 +25,7 @@ from settled.journals.redis.cells import (
     unpack,
 )
 from settled.journals.redis.found_by import as_it_stands, of_the_whole_life
+from settled.journals.redis.lists import oldest_first
 from settled.journals.redis.runs import RedisRuns
 from settled.journals.unread import UnreadableError, tell
 
@@ -91,16 +93,16 @@ class RedisBooks(RedisRuns):
         What cannot be read is passed over, and told of.
         """
         found: list[Call] = []
-        for _, operation_id in self.members(prefix("state", state._value_), sure=False):
+        for operation_id, value in oldest_first(self._look, prefix("state", state._value_)):
             if len(found) == limit:
                 break
             try:
-                shown = self.shown(operation_id)
+                if not lease_over(known(operation_id, value).call, now):
+                    continue
             except UnreadableError as error:
                 tell(error)
                 continue
-            if shown is None or not lease_over(shown.call, now):
-                continue
+            self.sight.calls.setdefault(operation_id, value)
             call = self.by_id(operation_id)
             theirs = call is not None and call.tenant == tenant and (tools is None or call.tool in tools)
             if call is not None and theirs and call.state is state and lease_over(call, now):

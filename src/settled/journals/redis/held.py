@@ -14,17 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from settled.core.call import Call
+    from settled.journals.redis.lists import Look
 
 
 class Held:
     """Cells and members as one transaction sees them, member by member of its batch.
 
-    ``fetch`` adds to the sight what was not foreseen; where it may not, it raises.
+    ``fetch`` adds to the sight what was not foreseen; where it may not, it raises. ``look`` asks for what need not stay
+    as it is.
     """
 
-    def __init__(self, sight: Sight, fetch: Callable[[Sight, Sight], None]) -> None:
+    def __init__(self, sight: Sight, fetch: Callable[[Sight, Sight], None], look: Look) -> None:
         self.sight = sight
-        self._fetch = fetch
+        self._fetch, self._look = fetch, look
         self.read = Read()
         """All that was looked at: it must still stand at the commit."""
         self.pages = self._own = Pages()
@@ -82,16 +84,14 @@ class Held:
         found = self.read.rows[field] = self.sight.rows[field]
         return found[VERSION:] if found else None
 
-    def members(self, start: bytes, *, sure: bool = True) -> list[tuple[bytes, str]]:
+    def members(self, start: bytes) -> list[tuple[bytes, str]]:
         """Return place and name of the members with a prefix, in the order of their places.
 
-        One that this transaction makes has the last places. ``sure``: that it stays so until the commit is checked.
+        One that this transaction makes has the last places.
         """
         if start not in self.sight.ranges:
             self._fetch(self.sight, Sight(ranges={start: ()}))
-        listed = self.sight.ranges[start]
-        if sure:
-            self.read.ranges[start] = listed
+        listed = self.read.ranges[start] = self.sight.ranges[start]
         found = {member[PREFIX + PLACE :]: member[PREFIX : PREFIX + PLACE] for member in listed}
         for pages in (self.pages, self._own):
             for number, (member, places) in enumerate(pages.index.items()):

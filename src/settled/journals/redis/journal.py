@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager, suppress
-from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.values import replace
 from settled.errors import JournalError
+from settled.journals.addressing import connections, seconds
 from settled.journals.audit import in_pieces
 from settled.journals.clock import ServerClock
 from settled.journals.commit import GroupCommit
@@ -20,7 +20,7 @@ from settled.journals.redis.address import read_address
 from settled.journals.redis.connections import Connections
 from settled.journals.redis.foresight import Hints
 from settled.journals.redis.identity import Identity
-from settled.journals.redis.request import short
+from settled.journals.redis.request import looking
 from settled.journals.redis.settings import read_settings
 from settled.journals.redis.transactions import LOST_IF_FORGOTTEN, Transactions, refusal
 from settled.journals.spill import FileSpill
@@ -41,6 +41,8 @@ _YOUNG: Final = 0.05
 _NOTHING: Final = Hints()
 _BETWEEN_TRIMS: Final = 60.0
 """Seconds between two looks at what of the log is too old."""
+_LOG_KEPT_AT_MOST: Final = 100 * 365 * 86400.0
+"""Seconds; longer is for ever."""
 _SETTINGS_LAST: Final = 60.0
 """Seconds after which the server is asked for its settings again."""
 
@@ -84,24 +86,24 @@ class RedisJournal(GroupJournal):
         clock: Callable[[], Moment] | None = None,
     ) -> None:
         address, said = read_address(url, prefix)
+        self._log_kept = seconds("log_kept", said.get("log_kept", log_kept) or 0.0, _LOG_KEPT_AT_MOST) or None
         place = place_of(address.file_name, address.shown, spill or said.get("spill"))
+        self.spill = FileSpill(place)
         identity = Identity(address, place, accept_loss=accept_loss or said.get("accept_loss", False))
         self._connections = Connections(
             address,
             identity,
-            pool=max(1, said.get("pool", 4) if pool is None else pool),
-            patience=said.get("patience", 5.0) if patience is None else patience,
+            pool=connections(said.get("pool", 4) if pool is None else pool),
+            patience=seconds("patience", said.get("patience", 5.0) if patience is None else patience),
         )
         self._connections.open(
             journal_id=journal_id or said.get("journal_id"), must_exist=must_exist or said.get("must_exist", False)
         )
-        self.spill = FileSpill(place)
         self._given = clock
         self._clock = ServerClock(identity.journal_id)
         self._transactions = Transactions(self._connections, self._clock, clock)
         self._commit = GroupCommit(self._transactions.run, self._connections.closed_error)
         self._settings_read = time.monotonic()
-        self._log_kept = said.get("log_kept", log_kept) or None
         self._trimmed = time.monotonic()
         self._pid = os.getpid()
         self._closed = False
@@ -164,9 +166,7 @@ class RedisJournal(GroupJournal):
             return self._look_on(line, asked)
 
     def _look_on(self, line: Line, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
-        identity = self._connections.identity
-        head = pack(">d", identity.seen) + short(identity.journal_id) + pack(f">{len(asked)}I", *map(len, asked))
-        answer = line.run("look", head, [word for each in asked for word in each])
+        answer = line.run(*looking(self._connections.identity, asked))
         return list(self._transactions.checked(answer)[2])
 
     def get(self, operation_id: str) -> Call | None:

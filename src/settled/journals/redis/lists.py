@@ -45,6 +45,10 @@ META, CALLS, ROWS, INDEX, LOG = b"1", b"2", b"3", b"4", b"5"
 """The parts of the journal, as numbers of the scripts' keys."""
 
 _PAGE: Final = 256
+_MOST_AT_ONCE: Final = 500
+"""Values that one script reads: while it runs the server answers nobody else."""
+_PIECE: Final = 64
+"""Records, each with all that a call was given and gave, that are in memory at once."""
 _MOST_DUE: Final = 1000
 _BREAKERS: Final = b"breakers"
 
@@ -68,6 +72,12 @@ def log(look: Look, operation_id: str) -> list[LogRow]:
         ((_, (_, data, _, number)),) = entries
         rows.append(log_of(data))
     return rows[::-1]
+
+
+def values_of(look: Look, part: bytes, names: Sequence[bytes]) -> list[Any]:
+    """Return what lies under these names in one part; of very many not at one moment."""
+    pieces = (names[i : i + _MOST_AT_ONCE] for i in range(0, len(names), _MOST_AT_ONCE))
+    return [value for piece in pieces for value in look([(b"HGET", part, each) for each in piece])]
 
 
 # --- finding ---
@@ -129,9 +139,25 @@ def _pages(look: Look, starts: list[bytes], before: bytes) -> Iterator[list[byte
 
 def _stored(look: Look, operation_ids: Sequence[bytes], query: CallQuery) -> list[Stored]:
     """Return those of these calls that are there - and that can be read, where that is asked for."""
-    values = look([(b"HGET", CALLS, each) for each in operation_ids])
+    values = values_of(look, CALLS, operation_ids)
     there = [(name, value) for name, value in zip(operation_ids, values, strict=True) if value]
     return readable(lambda pair: stored(*pair), there) if query.readable else [stored(*pair) for pair in there]
+
+
+def oldest_first(look: Look, start: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the calls that are found by a prefix, with their values, the oldest first; fetched piece by piece.
+
+    There may be very many, of which few are looked for: the server is never held up for all of them.
+    """
+    after = b"[" + start
+    while True:
+        (members,) = look([(b"ZRANGEBYLEX", INDEX, after, b"(" + start + b"\xff", b"LIMIT", b"0", b"%d" % _PIECE)])
+        names = [member[PREFIX + PLACE :] for member in members]
+        pairs = zip(names, values_of(look, CALLS, names), strict=True)
+        yield from [(text_of(each), value) for each, value in pairs if value]
+        if len(members) < _PIECE:
+            return
+        after = b"(" + members[-1]
 
 
 def _due(look: Look, query: CallQuery, now: Moment, before: bytes) -> list[Call]:
@@ -184,7 +210,7 @@ def _runs(look: Look, listing: tuple[Any, ...]) -> list[RunRecord]:
 
 
 def _records(look: Look, names: Sequence[bytes]) -> list[RunRecord]:
-    return [run_of(value[VERSION:]) for value in look([(b"HGET", ROWS, each) for each in names]) if value]
+    return [run_of(value[VERSION:]) for value in values_of(look, ROWS, names) if value]
 
 
 def run(look: Look, tenant: str, run_id: str) -> RunRecord | None:
@@ -202,7 +228,7 @@ def alerts(look: Look, limit: int) -> list[Alert]:
         [(b"ZRANGEBYLEX", INDEX, b"[" + ALERTS, b"(" + ALERTS + b"\xff", b"LIMIT", b"0", b"%d" % max(0, limit))]
     )
     numbers = [member[PREFIX:] for member in members]
-    values = look([(b"HGET", ROWS, b"alert " + number) for number in numbers])
+    values = values_of(look, ROWS, [b"alert " + number for number in numbers])
     pairs = zip(numbers, values, strict=True)
     return [Alert(int(number), *map(plain, unpack(value[VERSION:]))) for number, value in pairs if value]
 
@@ -212,7 +238,7 @@ def notes(look: Look, kind: str) -> dict[str, str]:
     start = prefix("notes", kind)
     (members,) = look([(b"ZRANGEBYLEX", INDEX, b"[" + start, b"(" + start + b"\xff")])
     names = sorted(text_of(member[PREFIX + PLACE :]) for member in members)
-    values = look([(b"HGET", ROWS, note_row(kind, each)) for each in names])
+    values = values_of(look, ROWS, [note_row(kind, each) for each in names])
     return {each: text_of(value[VERSION:]) for each, value in zip(names, values, strict=True) if value}
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import TYPE_CHECKING, Final
+from struct import Struct, pack
+from typing import TYPE_CHECKING, Any, Final
 
 from settled.journals.redis.cells import ALERTS, GONE, VERSION, call_data, raw
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from settled.journals.redis.foresight import Hints
+    from settled.journals.redis.identity import Identity
     from settled.journals.redis.sight import Pages, Read
 
 LOOKED: Final = Struct(">dd3I").pack
@@ -24,6 +27,12 @@ def short(text: str) -> bytes:
     """Return a name of less than 256 bytes among the numbers."""
     name = text.encode()
     return b"%c%b" % (len(name), name)
+
+
+def looking(identity: Identity, asked: Sequence[tuple[Any, ...]]) -> tuple[str, bytes, list[bytes]]:
+    """Return the request for several commands that read, each with the part that it reads before its arguments."""
+    head = pack(">d", identity.seen) + short(identity.journal_id) + pack(f">{len(asked)}I", *map(len, asked))
+    return "look", head, [word for each in asked for word in each]
 
 
 def named(hints: Hints) -> tuple[tuple[int, int, int], list[bytes]]:

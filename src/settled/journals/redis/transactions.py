@@ -23,7 +23,7 @@ from settled.journals.clock import FRESH
 from settled.journals.redis.attempt import Attempt
 from settled.journals.redis.cells import Stored
 from settled.journals.redis.foresight import Hints, guess
-from settled.journals.redis.request import CHANGES, CLOCK, LOOKED, named, short, standing, written
+from settled.journals.redis.request import CHANGES, CLOCK, LOOKED, looking, named, short, standing, written
 from settled.journals.redis.trouble import Conflict, Fault, away, explained
 
 if TYPE_CHECKING:
@@ -123,6 +123,13 @@ class Transactions:
         """
         before = self.clock.mono()
         return self.checked(self._connections.line().run(*request)), before
+
+    def look(self, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Ask several things at one moment on the connection that writes. Raises as ``ask`` does."""
+        if not asked:
+            return []
+        answer, _ = self.ask(looking(self._connections.identity, asked))
+        return list(answer[2])
 
     def checked(self, answer: Sequence[Any]) -> Sequence[Any]:
         """Take note of how far the journal has come. Raises ``JournalError`` if it is not the one that it was."""
