@@ -89,7 +89,7 @@ class Chat:
     def keep(self, texts):
         """The store holds what was said by the user and the model in turn, and nothing else."""
         self.forget()
-        self.kept = [AIMessage(text) if at % 2 else HumanMessage(text) for at, text in enumerate(texts)]
+        self.kept = [AIMessage(text) if at % 2 else HumanMessage(text) for at, text in enumerate(texts) if text]
 
     async def say(self, text):
         kept, self.kept = self.kept, []

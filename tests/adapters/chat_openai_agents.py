@@ -86,6 +86,7 @@ class Chat:
         self.kept = [
             output(text)[0].model_dump() if at % 2 else {"role": "user", "content": text}
             for at, text in enumerate(texts)
+            if text
         ]
 
     async def say(self, text):

@@ -60,6 +60,7 @@ class Chat:
         said = [
             ModelResponse(parts=[TextPart(text)]) if at % 2 else ModelRequest(parts=[UserPromptPart(text)])
             for at, text in enumerate(texts)
+            if text
         ]
         self.home.write_bytes(ModelMessagesTypeAdapter.dump_json(said))
 

@@ -6,7 +6,9 @@ import pytest
 
 import settled
 
-pytest.register_assert_rewrite("tests.adapters.contract", "tests.adapters.script", "tests.adapters.side_by_side")
+pytest.register_assert_rewrite(
+    *(f"tests.adapters.{name}" for name in ("contract", "cut_off", "script", "side_by_side"))
+)
 
 from tests.adapters.book import Book  # noqa: E402 - as below
 from tests.adapters.contract import Outbox  # noqa: E402 - its asserts are to be rewritten first

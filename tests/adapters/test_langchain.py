@@ -9,7 +9,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
 from langchain_core.documents import Document
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import StructuredTool, ToolException, tool
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.config import get_stream_writer
@@ -20,6 +20,7 @@ from settled.adapters.langchain import Guarded
 from settled.api.queue import waiting
 from tests.adapters.chat_langchain import ROOT, Chat, Scripted
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
+from tests.adapters.cut_off import CutOff
 from tests.adapters.kills import example, round_of
 from tests.adapters.script import Call, ModelDown, Script
 from tests.adapters.side_by_side import SideBySide
@@ -59,7 +60,7 @@ agents_only = pytest.mark.parametrize("kind", ["ainvoke", "invoke"])
 one_kind = pytest.mark.parametrize("kind", ["ainvoke"])
 
 
-class TestContract(AdapterContract, SideBySide):
+class TestContract(AdapterContract, SideBySide, CutOff):
     pass
 
 
@@ -344,6 +345,20 @@ async def test_a_run_that_the_program_has_entered_is_the_run(chat, tools, outbox
     two = chat(tools, [[mail("ann", "c2")], "done"], effects=EFFECTS, forget=True)
     with two.guard.run("task-7"):
         await two.invoke({"messages": [("user", "in other words")]}, {"configurable": {"thread_id": "another"}})
+    assert outbox.sent == ["ann"]
+
+
+@one_kind
+async def test_what_stands_in_an_answer_s_place_tells_nobody_what_was_done(chat, tools, outbox):
+    """deepagents and others close a call that was cut off with such a message, and know nothing of it."""
+    one = chat(tools, [[mail("ann", "c1")], ModelDown], effects=EFFECTS)
+    await fails(one, one.say("mail ann"))
+    asked = AIMessage("", tool_calls=[{"name": "send_mail", "args": {"to": "ann"}, "id": "c1"}])
+    text = "Tool call send_mail with id c1 was cancelled - another message came in before it could be completed."
+    two = chat(tools, [[mail("ann", "c2")], "done"], effects=EFFECTS, forget=True)
+    before = [HumanMessage("mail ann"), asked, ToolMessage(text, tool_call_id="c1")]
+    await two.invoke({"messages": [*before, HumanMessage("go on")]})
+    assert json.loads(two.script.answer("c2"))["earlier_calls"][0]["status"] == "succeeded"
     assert outbox.sent == ["ann"]
 
 

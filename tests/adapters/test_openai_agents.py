@@ -22,6 +22,7 @@ import settled
 from settled.adapters.openai_agents import guarded
 from tests.adapters.chat_openai_agents import Chat, Scripted
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
+from tests.adapters.cut_off import CutOff
 from tests.adapters.kills import example, round_of
 from tests.adapters.script import Call, ModelDown, Script
 from tests.adapters.side_by_side import SideBySide
@@ -45,7 +46,7 @@ def chat(tmp_path):
         guard.close()
 
 
-class TestContract(AdapterContract, SideBySide):
+class TestContract(AdapterContract, SideBySide, CutOff):
     reused = ("c1", "c2")  # the SDK itself takes one id for one call, as is shown below
     shows_siblings = False
     turn_ids = ("c1", "c2", "c3")  # and shows an answer once for each in a session's history

@@ -1,12 +1,21 @@
 """Pydantic AI under the contract, and what is its alone."""
 
 import asyncio
+import contextlib
 import json
 from datetime import datetime
 
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import BinaryContent, DeferredToolRequests, DeferredToolResults, Tool, ToolApproved, ToolReturn
+from pydantic_ai import (
+    BinaryContent,
+    DeferredToolRequests,
+    DeferredToolResults,
+    Tool,
+    ToolApproved,
+    ToolReturn,
+    capture_run_messages,
+)
 from pydantic_ai.exceptions import CallDeferred, ModelRetry, ToolFailed
 from pydantic_ai.toolsets import FunctionToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
@@ -14,6 +23,7 @@ from pydantic_ai.toolsets.abstract import ToolsetTool
 import settled
 from tests.adapters.chat_pydantic_ai import Chat
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
+from tests.adapters.cut_off import CutOff
 from tests.adapters.kills import example, round_of
 from tests.adapters.script import Call, ModelDown, Script
 from tests.adapters.side_by_side import SideBySide
@@ -37,7 +47,7 @@ def chat(tmp_path):
         guard.close()
 
 
-class TestContract(AdapterContract, SideBySide):
+class TestContract(AdapterContract, SideBySide, CutOff):
     pass
 
 
@@ -242,6 +252,32 @@ async def test_an_mcp_server_s_error_proves_nothing(chat, outbox):
     one = chat([], [[mail("ann", "c1")], [mail("ann", "c2")], "done"], toolsets=[server])
     await one.say("mail ann")
     assert json.loads(one.script.answer("c2"))["status"] == "unknown"
+    assert outbox.sent == ["ann"]
+
+
+@pytest.mark.parametrize("text", ["go on", None], ids=["a new prompt", "resumed"])
+async def test_what_stands_in_an_answer_s_place_tells_nobody_what_was_done(chat, outbox, text):
+    """The framework closes a call that was cut off with such a part, and knows nothing of it."""
+
+    async def send_mail(to: str) -> str:
+        """Send a mail."""
+        outbox.started.set()
+        await asyncio.sleep(0.1)
+        return outbox._send(to)
+
+    one = chat([send_mail], [[mail("ann", "c1")]], effects={"send_mail": "write"})
+    with capture_run_messages() as kept:
+        cut = asyncio.ensure_future(one.agent.run("mail ann", conversation_id="t1"))
+        await asyncio.to_thread(outbox.started.wait, 10)
+        cut.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await cut
+    await asyncio.sleep(0.3)
+    assert outbox.sent == ["ann"]  # it was made all the same, with nobody waiting for it
+    two = chat([send_mail], [[mail("ann", "c2")], "done"], effects={"send_mail": "write"})
+    await two.agent.run(text, message_history=kept, conversation_id="t1")
+    said = two.script.answer("c2")
+    assert said == "sent to ann" if text is None else json.loads(said)["earlier_calls"][0]["status"] == "succeeded"
     assert outbox.sent == ["ann"]
 
 

@@ -175,3 +175,27 @@ def test_a_run_inside_of_one_that_is_undone_counts_as_undone(journal):
     journal.perform(StartRollback("trip", "acme", "late", "undo", OTHER, 30.0, 1, "c1"))
     assert journal.run("acme", "leg").state is RunState.ACTIVE
     assert is_of_a_run_undone(journal, call)
+
+
+# --- turns that were cut off ---
+
+
+def past(journal, name, claim, **more):
+    """Enter the run at a turn; return the entries of turns before it that nobody saw the end of."""
+    return list(enter(journal, claim, turn=name, dead=trip(journal).claim if trip(journal) else "", **more).past)
+
+
+def test_turns_that_were_cut_off_are_known_in_every_entry_of_the_next_one_until_one_ends(journal):
+    assert past(journal, "1", "a") == []
+    assert [past(journal, "2", "b") for _ in range(2)] == [[1], [1]], "also where the answer to entering was lost"
+    assert past(journal, "2", "c") == [1]
+    assert past(journal, "3", "d") == [1, 2, 3]
+    journal.perform(LeaveRun("trip", "acme", 4, RunState.COMPLETED))
+    assert past(journal, "4", "e") == []
+
+
+def test_who_knows_which_turns_were_cut_off_names_them(journal):
+    for claim, name in enumerate("123"):
+        past(journal, name, f"c{claim}", cut_off=())
+    assert past(journal, "4", "d", cut_off=("1", "2")) == [1, 2]
+    assert past(journal, "5", "e", cut_off=("by another name",)) == [1, 2, 4], "then it is the last one"

@@ -9,6 +9,8 @@ from hashlib import sha256
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from msgspec.structs import replace
+
 from settled.api.conversation import Asked, step_of
 
 if TYPE_CHECKING:
@@ -54,6 +56,10 @@ class History:
         """What was answered last before this turn: its id, and the steps that it may be; ``None``: to be found out."""
         self.answered: frozenset[str] = frozenset()
         """Steps of this turn."""
+        self.cut_off: tuple[str, ...] = ()
+        """The turns just before this one that ended without an answer to the user."""
+        self.heard: frozenset[str] = frozenset()
+        """Steps of those turns that were answered."""
         self.told: AbstractSet[str] = frozenset()
         """What was answered meanwhile, and its messages need not show."""
         self.name = ""
@@ -76,6 +82,9 @@ class History:
         if self.closed or not self.texts or self.texts[-1] != text:  # else it is sent again
             if self.answered:
                 self.before = "" if self.name in self.names else self.name, self.calls[0][0] or ""
+            ended = self.closed or not self.texts
+            self.cut_off = () if ended else (*self.cut_off, self.turn)
+            self.heard = frozenset() if ended else self.heard.union(self.shown())
             self.texts.append(text)
             self.turn = self.prefix = turn_of(self.texts)
             self.answered = frozenset()
@@ -103,6 +112,10 @@ class History:
     def answers(self, call_id: str) -> None:
         """A call is answered."""
         self.answered = self.answered.union(self.steps.get(call_id, ()))
+
+    def shown(self) -> Iterable[str]:
+        """Return the steps of this turn whose answers the history holds."""
+        return self.answered
 
     def find_after(self) -> tuple[str, ...]:
         """Return what was answered last before this turn: its id, and the steps that it may be.
@@ -150,11 +163,11 @@ class Histories:
     again, and what its calls were answered since is in the history.
 
     Args:
-        read: tells a history what the next of the framework's messages say.
+        read: tells a history what the next of the framework's messages say. kind: of history.
     """
 
-    def __init__(self, read: Callable[[History, Sequence[Any]], None]) -> None:
-        self._read = read
+    def __init__(self, read: Callable[[Any, Sequence[Any]], None], kind: type[History] = History) -> None:
+        self._read, self._kind = read, kind
         self._known: OrderedDict[str, History] = OrderedDict()
         self._kept: deque[History] = deque()
         self._lock = threading.Lock()
@@ -174,9 +187,8 @@ class Histories:
             steps, calls = known.steps.get(call_id), known.calls
             if steps is None or len(calls) > 1 or calls[0][1] != tool:
                 steps = known.alike(call_id, tool, arguments)
-            if not steps:
-                return Asked(run, known.turn, turn_was=known.turn_was, after=known.after or ())
-            return Asked(run, known.turn, known.name, steps, calls, known.seen, known.turn_was, known.after or ())
+            turn = self._turn(run, known)
+            return replace(turn, message=known.name, steps=steps, calls=calls, seen=known.seen) if steps else turn
 
     def turn(self, run: str, messages: Sequence[Any], told: AbstractSet[str]) -> tuple[Asked, AbstractSet[str]]:
         """Return the turn, for a framework that shows the last message's calls elsewhere; and all that was answered.
@@ -186,7 +198,12 @@ class Histories:
         with self._lock:
             known = self._read_to(run, messages)
             known.told = told
-            return Asked(run, known.turn, turn_was=known.turn_was, after=known.after or ()), known.seen
+            return self._turn(run, known), known.seen
+
+    @staticmethod
+    def _turn(run: str, known: History) -> Asked:
+        after, cut_off = known.after or (), known.cut_off
+        return Asked(run, known.turn, turn_was=known.turn_was, after=after, cut_off=cut_off, heard=known.heard)
 
     def _read_to(self, run: str, messages: Sequence[Any], session: Session = NO_SESSION) -> History:
         before = known = self._known.get(run)
@@ -213,7 +230,7 @@ class Histories:
 
     def _afresh(self, run: str) -> History:
         self._known.pop(run, None)
-        self._known[run] = known = History()
+        self._known[run] = known = self._kind()
         self._kept.append(known)
         if len(self._kept) > MOST_KEPT:
             self._kept.popleft().read = []

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from settled.adapters import neutral
 from settled.adapters.history import Histories, History, kinds
-from settled.adapters.langchain_answers import messages_of, pack, render, unpack
+from settled.adapters.langchain_answers import messages_of, pack, render, stands_for_none, unpack
 from settled.adapters.langchain_nodes import entering
 from settled.api.foreign import Shape, Values
 from settled.errors import DeclarationError
@@ -118,7 +118,8 @@ def _tell(history: History, messages: Sequence[Any]) -> None:
         if kind is AIMessage:
             history.asks([*map(_call, message.tool_calls)], message.id or "")
         elif kind is ToolMessage:
-            history.answers(message.tool_call_id)
+            if not stands_for_none(message):
+                history.answers(message.tool_call_id)
         elif kind is HumanMessage:
             history.says(str(message.content), message.id or "")
         elif type(message) in (

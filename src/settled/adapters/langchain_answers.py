@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _packer = Packer([AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage, Document, Command, Send])
 unpack = _packer.unpack
 _native = kinds(ToolMessage, Command)
+_NONE_CAME = " was cancelled - another message came in before it could be completed."
 _BARE = frozenset({"content", "name", "tool_call_id", "id"})
 
 
@@ -28,6 +29,12 @@ def pack(value: Any) -> Any:
     """Return an answer as plain data; one that is nothing but its text as that."""
     bare = type(value) is ToolMessage and type(value.content) is str and value.__pydantic_fields_set__ <= _BARE
     return value.content if bare else _packer.pack(value)
+
+
+def stands_for_none(message: ToolMessage) -> bool:
+    """Whether it was put in the place of an answer that never came, as deepagents does: the call may be done."""
+    content = message.content
+    return type(content) is str and content.startswith("Tool call ") and content.endswith(_NONE_CAME)
 
 
 def messages_of(state: Any) -> Sequence[Any]:

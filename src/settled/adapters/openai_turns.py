@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from agents import get_current_trace
 from agents.handoffs import history as nested
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from settled.adapters.history import MOST_HISTORIES, Histories, History
 from settled.api.conversation import Asked, step_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _within: ContextVar[str] = ContextVar("settled_agent_within", default="")
 """The run of the agent that works as a tool here."""
@@ -50,7 +51,7 @@ class Turns:
     """The turns of one guarded agent and those that it hands off to. Thread-safe."""
 
     def __init__(self) -> None:
-        self._histories, self._lock = Histories(_tell), threading.Lock()
+        self._histories, self._lock = Histories(_tell, _Ids), threading.Lock()
         self._runs: OrderedDict[int, _Run] = OrderedDict()
 
     def asked(self, context: Any, call_id: str, *, several: bool = False) -> Asked:
@@ -69,7 +70,7 @@ class Turns:
             work.parts[call_id] += 1
         work.asked.add(call_id)
         work.seen.add(step)
-        return Asked(turn.run, turn.turn, name, [step], (), seen, turn.turn_was, turn.after)
+        return replace(turn, message=name, steps=[step], seen=seen)
 
     @contextlib.contextmanager
     def within(self, context: Any, raw: str) -> Iterator[None]:
@@ -110,6 +111,14 @@ class Turns:
         work.prefix = work.turn.turn_was or work.turn.turn
         completed = {name for name, each in work.invocations.items() if each.completed}
         work.seen = {step_of(f"{work.prefix}:{each}", 0) for each in answered | completed | work.asked}
+
+
+class _Ids(History):
+    """A history in which answers are known by the ids of their calls alone."""
+
+    def shown(self) -> Iterable[str]:
+        """Return them as steps."""
+        return [step_of(f"{self.prefix}:{each}", 0) for each in self.answered]
 
 
 def _group(context: Any) -> str:

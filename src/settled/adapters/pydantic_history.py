@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from settled.adapters.history import History
 
 _ANSWERS = (ToolReturnPart, RetryPromptPart)
+_NONE_CAME = "interrupted"
+"""So the framework marks what it puts in the place of an answer that it never got: the call may have been made."""
 
 
 def tell(history: History, messages: Sequence[Any]) -> None:
@@ -23,7 +25,8 @@ def tell(history: History, messages: Sequence[Any]) -> None:
             continue
         for part in message.parts:
             if isinstance(part, _ANSWERS):
-                history.answers(part.tool_call_id)
+                if getattr(part, "outcome", "") != _NONE_CAME:
+                    history.answers(part.tool_call_id)
             elif isinstance(part, UserPromptPart):
                 history.says(str(part.content), str(part.timestamp))
 

@@ -54,6 +54,10 @@ class Asked(Struct, frozen=True):
     """What the turn was named by before its history was shortened."""
     after: Sequence[str] = ()
     """What was answered last before this turn: its id, and the steps that it may be. So turns are told apart."""
+    cut_off: Sequence[str] = ()
+    """The turns just before this one that ended without an answer to the user."""
+    heard: AbstractSet[str] = frozenset()
+    """Steps of those turns whose answers the model sees all the same."""
 
 
 def step_of(message: str, place: int) -> str:
@@ -229,8 +233,9 @@ class Conversations:
 
     def _begun(self, asked: Asked) -> Live:
         seen = asked.seen or frozenset()
-        run = Run(self._guard, asked.run, turn=asked.turn, answered=tuple(seen), within=None, retries=None, saga=Saga())
-        run.turn_was, run.after = asked.turn_was, asked.after
+        told = (*seen, *asked.heard)
+        run = Run(self._guard, asked.run, turn=asked.turn, answered=told, within=None, retries=None, saga=Saga())
+        run.turn_was, run.after, run.cut_off = asked.turn_was, asked.after, asked.cut_off
         return Live(run, asked.turn, asked.after, asked.message, seen, set(), set(), Future())
 
     def _lost(self, turn: _Turn, error: BaseException | None = None) -> None:

@@ -128,6 +128,8 @@ class Run:
     """What the turn was named by before its history was shortened."""
     after: Sequence[str] = ()
     """What was answered last before this turn: its id, and the steps that it may be."""
+    cut_off: Sequence[str] | None = None
+    """The turns just before this one that nobody saw the end of; ``None``: as the record has it."""
     lane = ""
     """Of a joined agent."""
     lane_entry = 0
@@ -205,6 +207,7 @@ class Run:
             on_error=self.on_error,
             turn_was=self.turn_was,
             after=self.after,
+            cut_off=self.cut_off,
             parent=inside.run_id if inside else "",
             parent_entry=outer.run_entry if outer else 0,
         )

@@ -27,6 +27,8 @@ class Entry(Struct):
     no: int = 1
     earlier: Sequence[int] = ()
     """The entries, in order, whose calls may answer a like call of this one: those of the same turn."""
+    past: Sequence[int] = ()
+    """Those of turns just before this one that nobody saw the end of: what they did is told of, and answers nothing."""
     answered: dict[str, str] = {}
     """Operation id -> the words it was asked for with."""
     steps: dict[str, str] = {}
@@ -47,6 +49,10 @@ class Entry(Struct):
     """Asker that is about to hear such a list -> its key in ``refused``."""
     listed: dict[str, str] = {}
     """Operation id -> the message that was answered with it as untold: its siblings were written without knowing."""
+
+    def told_of(self) -> Sequence[int]:
+        """The entries of which a model must know what they did before it does something else."""
+        return (*self.past, *self.earlier) if self.past else self.earlier
 
     def of_turn(self, call: Call) -> bool:
         """Whether a call was made in this turn: an id that is used again in another one stands for something else."""

@@ -80,7 +80,14 @@ def _in_scope(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold
     if not begins or ask.terms.effect in HARMLESS:
         return found
     open_calls = _unsettled(books, ask) if ask.by_model or ask.while_unknown != "allow" else ()
-    return _left_behind(open_calls, ask, entry) or _not_told_of(books, ask, entry) or _bar(open_calls, ask) or found
+    left = _left_behind(open_calls, ask, entry)
+    if left is not None:
+        return left
+    doubts = _doubts(open_calls, ask)
+    own = next((c for c in doubts if c.lane == ask.lane and c.identity == ask.identity), None)
+    if own is not None:
+        return Match(own, like=True)  # of whatever turn: it is settled first
+    return _not_told_of(books, ask, entry) or _bar(doubts, ask) or found
 
 
 def _left_behind(open_calls: Sequence[Call], ask: Ask, entry: Entry) -> Match | Suspect | None:
@@ -222,7 +229,7 @@ def _not_told_of(books: Books, ask: Ask, entry: Entry) -> Untold | None:
     """A model must know of what it has already done with this tool before it does something else."""
     if not ask.by_model:
         return None
-    made = (*books.made(ask.scope, ask.tool, entry.earlier), *_made_instead(books, ask, entry))
+    made = (*books.made(ask.scope, ask.tool, entry.told_of()), *_made_instead(books, ask, entry))
     earlier = [c for c in made if c.lane == ask.lane and _unheard(c, ask, entry)]
     told = {c.operation_id for c in earlier}
     since = [c for c in _open_calls(books, entry) if c.tool == ask.tool and c.operation_id not in told]
@@ -233,9 +240,10 @@ def _not_told_of(books: Books, ask: Ask, entry: Entry) -> Untold | None:
 
 def _made_instead(books: Books, ask: Ask, entry: Entry) -> list[Call]:
     """Return what earlier entries did, or left to a person, in the place of calls of this tool."""
-    if not entry.earlier:
+    entries = entry.told_of()
+    if not entries:
         return []
-    found = (c for tool in ask.falls_to for c in books.alike(ask.scope, ask.lane, tool, INSTEAD, entry.earlier))
+    found = (c for tool in ask.falls_to for c in books.alike(ask.scope, ask.lane, tool, INSTEAD, entries))
     waits = (State.AWAITING_APPROVAL,)
     return [
         c for c in found if (c.state in MAY_HAVE_EFFECT and c.tool != ask.tool) or (c.state in waits and is_by_hand(c))
@@ -269,22 +277,21 @@ def _for_sibling(call: Call, ask: Ask, entry: Entry) -> bool:
     return bool(ask.message) and entry.reserved.get(call.operation_id, "").startswith(ask.message + "\x1f")
 
 
-def _bar(open_calls: Sequence[Call], ask: Ask) -> Match | Barred | None:
-    """What is unknown bars like calls; for a model without declared identity, any call of the tool."""
+def _doubts(open_calls: Sequence[Call], ask: Ask) -> list[Call]:
+    """Return what is unknown, as far as it may bar others."""
     if ask.while_unknown == "allow":
-        return None
+        return []
     unknown = (c for c in open_calls if c.state is State.UNKNOWN and _may_bar(c, ask))
-    calls = [c for c in unknown if ask.entry is None or not _for_other_sibling(c, ask, ask.entry)]
-    if not calls:
-        return None
-    same = [c for c in calls if c.identity == ask.identity]
-    own = next((c for c in same if c.lane == ask.lane), None)
-    if own is not None:
-        return Match(own, like=True)
+    return [c for c in unknown if ask.entry is None or not _for_other_sibling(c, ask, ask.entry)]
+
+
+def _bar(doubts: Sequence[Call], ask: Ask) -> Barred | None:
+    """What is unknown bars like calls; for a model without declared identity, any call of the tool."""
+    same = tuple(c for c in doubts if c.identity == ask.identity)
     if same:
-        return Barred(tuple(same))  # another agent's: it answers nobody here, and must be settled first
+        return Barred(same)  # another agent's: it answers nobody here, and must be settled first
     any_call = ask.while_unknown == "any" or (ask.by_model and not ask.identity_declared)
-    return Barred(tuple(calls)) if any_call else None
+    return Barred(tuple(doubts)) if doubts and any_call else None
 
 
 def _outside(books: Books, ask: Ask, now: Moment) -> Match | Barred | Suspect | None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from settled.core.call import Call
     from settled.core.model import Moment, Owner
 
+_CUT = "\x1fcut off"
+"""Between a turn and nothing: the name under which the entries of turns are noted that were cut off before it."""
 UNDONE = frozenset({RunState.COMPENSATED, RunState.PARTLY_COMPENSATED})
 BARRED = UNDONE | {RunState.ROLLING_BACK}
 """No call of such a run begins any more."""
@@ -120,6 +122,8 @@ class EnterRun(Struct, frozen=True):
     """The claim of an entry whose process was seen dead: its lease need not be waited out."""
     turn_was: str = ""
     """What this turn was named by before its history was shortened: its entries are this turn's."""
+    cut_off: Sequence[str] | None = None
+    """Names of the turns just before this one that nobody saw the end of; ``None``: the record tells whether it did."""
     after: Sequence[str] = ()
     """What was answered last before this turn began: its id, and the steps that it may be.
 
@@ -142,6 +146,7 @@ class EnterRun(Struct, frozen=True):
             return Undone(around)
         no = run.entry + 1
         entered = self._entered(books, run, no, now)
+        self._note_cut_off(books, run)
         self._carry_over(books)
         memory = self._memory(books, entered, no)
         books.put_run(entered)
@@ -177,7 +182,8 @@ class EnterRun(Struct, frozen=True):
         return "" if name else self.parent
 
     def _memory(self, books: Books, run: RunRecord, no: int) -> Entry:
-        entry = Entry(no, self._earlier(books, range(run.since, no), no))
+        earlier = self._earlier(books, range(run.since, no), no)
+        entry = Entry(no, earlier, self._past(books, earlier))
         for step in self.answered:
             _mark(books, entry, scope_of_run(self.tenant, self.run_id), step)
         return entry
@@ -202,6 +208,26 @@ class EnterRun(Struct, frozen=True):
         call = books.by_id(found) if found else None
         own = [entry for entry in books.turn(self.tenant, self.run_id, self._place(turn)) if entry < no] if call else ()
         return 0 if call is None or call.entry >= min(own, default=no) else call.entry
+
+    def _past(self, books: Books, earlier: Sequence[int]) -> Sequence[int]:
+        """Return the entries of turns before this one that were cut off: nobody was given what they did."""
+        return tuple(sorted({*self._noted(books, self.turn)}.difference(earlier)))
+
+    def _note_cut_off(self, books: Books, run: RunRecord) -> None:
+        """Note which turns before this one were cut off, for all entries of it, and for the next one if it is, too."""
+        if self.turn is None or not run.entry:
+            return
+        cut = run.state is not RunState.COMPLETED if self.cut_off is None else bool(self.cut_off)
+        if not cut:
+            return
+        entries = {each for name in self.cut_off or () for each in books.turn(self.tenant, self.run_id, name)}
+        if not entries and run.turn not in (self.turn, self.turn_was):  # it had another name, or it has none
+            entries = {*range(run.since, run.entry + 1), *self._noted(books, run.turn)}
+        for each in sorted(entries.difference(self._noted(books, self.turn))):
+            books.put_turn(self.tenant, self.run_id, f"{self.turn}{_CUT}", each)
+
+    def _noted(self, books: Books, turn: str | None) -> Sequence[int]:
+        return () if turn is None else books.turn(self.tenant, self.run_id, f"{turn}{_CUT}")
 
     def _place(self, turn: str) -> str:
         """Return the name of a turn together with what was answered before it."""
