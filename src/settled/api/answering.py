@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from settled.api import secrets, words
@@ -15,7 +14,6 @@ from settled.core.answer import STATUS_OF, rejected
 from settled.core.invalid import signature
 from settled.core.model import KeyKind
 from settled.core.parts import split_of
-from settled.core.runs import run_of
 from settled.core.states import State
 from settled.errors import JournalError
 
@@ -127,16 +125,8 @@ def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | N
         message=text,
         next=words.next_step(answer),
         attempts=answer.attempts,
-        hint=_hint(answer),
+        hint=words.hint(answer),
     )
-
-
-def _hint(answer: Answer) -> str:
-    """Return what an operator can type where a call of a run is known with other arguments."""
-    run_id = run_of(answer.call.scope) if answer.status == "conflict" and answer.call is not None else None
-    if answer.call is None or run_id is None:
-        return ""
-    return f"settled runs rewind {shlex.quote(run_id)} --from {answer.call.operation_id}"
 
 
 def _value(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> tuple[Any, bool, str]:
