@@ -86,6 +86,10 @@ class Schema:
 
     def _build(self) -> type[BaseModel]:
         fields: dict[str, Any] = {}
+        if next(iter(self.signature.parameters), "") in ("self", "cls"):  # else every call would lack an argument
+            raise DeclarationError(
+                f"{self.name}: a method is declared once it is bound: guard.tool(…)(that_object.{self.name})"
+            )
         for name, parameter in self.signature.parameters.items():
             if name in self.call_parameters or name in self.transaction_parameters:
                 continue
