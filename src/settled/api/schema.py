@@ -40,6 +40,8 @@ GIVEN = "given by a person, in the form of JSON"
 _EQUAL = frozenset({str, int, bool, bytes, type(None)})
 """Types whose values are the same when they are equal."""
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None), Decimal})
+LONGEST_WHY = 200
+"""Characters of why a result was not kept."""
 _CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
 
 
@@ -169,6 +171,8 @@ class Schema:
                 typed = self._typed(data)
             if same(value, typed):
                 return data, ""
+        except codec.NotEncodable as error:
+            return self._raw(value, str(error)[:LONGEST_WHY])  # names types and places alone
         except Exception as error:  # noqa: BLE001 - bookkeeping must never undo an effect
             return self._raw(value, type(error).__name__)
         return self._raw(value, "it does not come back the same")
