@@ -74,3 +74,29 @@ def test_nothing_is_to_be_typed_where_it_is_clear(guard):
         raise settled.NotExecuted(order)
 
     assert (refused.call("7").status, refused.call("7").hint) == ("failed", "")
+
+
+def test_of_a_call_in_conflict_nothing_is_said_to_have_answered(guard):
+    @guard.tool(effect="write", key="order:{order}")
+    def pay(order: str, amount: int) -> str:
+        return order
+
+    with guard.run("r"):
+        first = pay.call("7", 1)
+        call = pay.call("7", 2)
+    assert (call.status, call.hint) == ("conflict", f"settled runs rewind r --from {first.operation_id}")
+    assert "answered" not in call.message
+
+
+def test_of_a_call_that_was_undone_it_is_said_that_its_key_is_used_up(guard):
+    guard.tool(effect="idempotent", name="fails")(lambda order: order)
+
+    @guard.tool(effect="write", key="order:{order}", compensate="fails")
+    def pay(order: str) -> str:
+        return order
+
+    with guard.run("r", on_error="compensate") as run:
+        pay("7")
+        run.compensate("changed")
+    with guard.run("another"), pytest.raises(settled.CallRefused, match="not done again under the same key"):
+        pay("7")

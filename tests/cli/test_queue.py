@@ -182,7 +182,16 @@ def test_a_result_that_does_not_fit_the_tool_is_refused(shop):
     assert ended.code == 2
     assert "number" in ended.err
     assert "due" in ended.err
+    assert "quotes" not in ended.err
     assert shop.look(op).state is State.UNKNOWN
+
+
+@pytest.mark.parametrize("app", [True, False])
+@pytest.mark.parametrize("text", ["ord_17", "2031-02-03", "'ord_17'"])
+def test_a_text_without_quotes_is_told_how_it_is_written(shop, app, text):
+    op = shop.make("mail", to="a").operation_id
+    ended = resolve(shop, op, "happened", "--result", text, app=app)
+    assert (ended.code, """a text stands in quotes, as in --result '"ord_17"'""" in ended.err) == (2, True)
 
 
 def test_a_result_of_null_is_a_result(shop):

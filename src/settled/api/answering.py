@@ -102,7 +102,7 @@ def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | N
     replayed = call is not None and not answer.fresh and (life is None or life.made == 0)
     reworded = bool(replayed and call and ask and call.words != ask.words)
     text = words.message(answer)
-    if reworded:
+    if reworded and answer.status != "conflict":
         text += "; answered by the earlier call, whose words differ"
     if not available and answer.status == "succeeded":
         text += f"; {why}"

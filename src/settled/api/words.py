@@ -25,7 +25,7 @@ _MESSAGES = {
     "awaiting_approval": "waits for a person's approval",
     "refused": "a person refused it",
     "compensating": "it is being undone",
-    "compensated": "it was done and then undone",
+    "compensated": "it was done and then undone, and is not done again under the same key",
     "expired": "this key was used for a call whose record has expired; nothing was executed",
     "conflict": "this key belongs to a call with other arguments; nothing was executed",
     "invalid": "the arguments do not fit the tool; nothing was executed",
