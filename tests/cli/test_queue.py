@@ -194,6 +194,13 @@ def test_a_text_without_quotes_is_told_how_it_is_written(shop, app, text):
     assert (ended.code, """a text stands in quotes, as in --result '"ord_17"'""" in ended.err) == (2, True)
 
 
+def test_what_a_run_leaves_to_a_person_is_looked_at_before_the_run_is_undone(shop):
+    shop.make("mail", run="r1", to="a")
+    look, undo = shop.cli("runs", "show", "r1", "--json").json["next"]
+    assert look.startswith("settled queue list --run r1")
+    assert undo.startswith("settled runs compensate r1")
+
+
 def test_a_result_of_null_is_a_result(shop):
     op = shop.make("mail", run="r1", to="a").operation_id
     assert resolve(shop, op, "happened", "--result", "null", app=True).code == 0
