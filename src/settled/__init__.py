@@ -1,6 +1,9 @@
 """settled: every tool call an agent makes ends settled."""
 
-from settled import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from settled import partial, tokens
 from settled.api.bound import BoundCall, PendingCall
 from settled.api.giving_way import Person, Say, Skip
 from settled.api.guard import Guard
@@ -42,6 +45,9 @@ from settled.errors import (
     TokenRefused,
 )
 from settled.transaction import Transaction
+
+if TYPE_CHECKING:
+    from settled import observe, transports
 
 __version__ = "0.1.0"
 __all__ = [
@@ -92,9 +98,12 @@ __all__ = [
     "Transaction",
     "Worker",
     "current_call",
+    "observe",
     "partial",
+    "tokens",
     "tool",
     "tool_options",
+    "transports",
 ]
 
 
@@ -104,3 +113,12 @@ def current_call() -> Call:
     if call is None:
         raise LookupError("no guarded call is being made here")
     return call
+
+
+if not TYPE_CHECKING:  # to a type checker it would say that every name is there
+
+    def __getattr__(name: str) -> object:
+        """Import a part that many programs do without, when it is first named: what it needs takes time to load."""
+        if name not in ("observe", "transports"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return import_module(f"{__name__}.{name}")

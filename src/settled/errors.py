@@ -53,8 +53,9 @@ class CallError(SettledError):
         self.result = result
 
     def __str__(self) -> str:
-        """Say what happened, as the result's own message does."""
-        hint = f"; to make it anew: {self.result.hint}" if self.result.hint else ""
+        """Say what happened, as the result's own message does, and what an operator can type."""
+        wanted = "make it anew" if self.result.status == "conflict" else "look at it"
+        hint = f"; to {wanted}: {self.result.hint}" if self.result.hint else ""
         return f"{self.result.tool}: {self.result.message} [{self.result.operation_id or 'not recorded'}]{hint}"
 
 

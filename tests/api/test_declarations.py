@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import settled
+from settled import host
+from settled.api.opening import MemorySpill
 from settled.api.options import Options, ToolOptions
+from settled.journals.memory import MemoryJournal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -36,7 +40,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "option of a run": ({"on_error": "compensate"}, "'on_error': it is an option of guard.run"),
     "misspelt effect": (
         {"effect": "writes"},
-        "effect='writes' is none of read, idempotent, deduplicated, transactional, write",
+        "there is no effect='writes'; did you mean 'write'[?] There are: read, .*transactional, write[.]",
     ),
     "probe on a read": ({"effect": "read", "probe": probe, "max_request_lifetime": 1.0}, "a read changes nothing"),
     "probe without lifetime": ({"probe": probe}, "a probe needs max_request_lifetime"),
@@ -53,6 +57,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "identity as text": ({"identity": "order_id"}, "identity must be a sequence of names"),
     "identity unknown": ({"identity": ("order",)}, "identity: there is no parameter 'order'"),
     "redact unknown": ({"redact": ("pasword",)}, "redact: there is no parameter 'pasword'"),
+    "effect of nothing near": ({"effect": "hmm"}, "there is no effect='hmm'. There are: read, "),
     "key unknown": ({"key": "order:{order}"}, "key: there is no parameter 'order'"),
     "key of nothing": ({"key": "order"}, "every call would get the same key"),
     "key format": ({"key_format": "hex31"}, "key_format='hex31' is none of"),
@@ -147,6 +152,40 @@ def test_the_environment_names_the_journal(monkeypatch: pytest.MonkeyPatch) -> N
         assert guard.journal.url == "memory://"
 
 
+ADDRESSES = ["memory://", "sqlite:///agent.db", "postgresql:///agents", "redis://localhost:6379/0"]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("option", ["leese", "synchronus", "path"])
+def test_an_option_that_neither_guard_nor_journal_has_is_refused_before_it_is_opened(
+    address: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(settled.DeclarationError, match=f"has an option '{option}'"):
+        settled.Guard(address, **{option: 3})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_misspelt_option_of_the_journal_is_told_its_name() -> None:
+    with pytest.raises(settled.DeclarationError, match="did you mean 'synchronous'"):
+        settled.Guard("sqlite:///agent.db", synchronus="FULL")
+
+
+@pytest.mark.parametrize("value", [None, 0, 5.0])
+def test_an_option_that_is_given_reaches_its_journal_whatever_its_value(
+    value: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: dict[str, Any] = {}
+
+    def open_redis(_: str, **options: Any) -> tuple[Any, Any]:
+        opened.update(options)
+        return MemoryJournal(host.now), MemorySpill()
+
+    monkeypatch.setattr("settled.journals.redis.open_redis", open_redis)
+    settled.Guard("redis://localhost:6379/0", log_kept=value).close()
+    assert opened == {"log_kept": value}
+
+
 def test_a_key_for_encryption_is_checked() -> None:
     with pytest.raises(settled.DeclarationError, match="no Fernet key"):
         settled.Guard("memory://", encryption_key="short")
@@ -173,3 +212,22 @@ def test_an_option_of_a_run_that_is_of_the_wrong_kind_is_refused(option: dict[st
 @pytest.mark.parametrize("name", [name for name in settled.__all__ if name != "BoundCall"])
 def test_what_is_public_can_be_looked_up(name: str) -> None:
     assert pydoc.render_doc(getattr(settled, name))
+
+
+class Desk:
+    def refund(self, order_id: str) -> str:
+        """A method."""
+        return f"{order_id} by {type(self).__name__}"
+
+    @classmethod
+    def close(cls, order_id: str) -> str:
+        """A method of the class."""
+        return f"{order_id} by {cls.__name__}"
+
+
+def test_a_method_is_declared_once_it_is_bound(guard: settled.Guard) -> None:
+    for method in (Desk.refund, Desk.__dict__["close"].__func__):
+        with pytest.raises(settled.DeclarationError, match=r"guard.tool\(…\)\(that_object.(refund|close)\)"):
+            guard.tool(effect="write")(method)
+    assert guard.tool(effect="write")(Desk().refund)("7") == "7 by Desk"
+    assert guard.tool(effect="write")(Desk.close)("8") == "8 by Desk"

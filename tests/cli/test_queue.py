@@ -182,7 +182,23 @@ def test_a_result_that_does_not_fit_the_tool_is_refused(shop):
     assert ended.code == 2
     assert "number" in ended.err
     assert "due" in ended.err
+    assert "quotes" not in ended.err
     assert shop.look(op).state is State.UNKNOWN
+
+
+@pytest.mark.parametrize("app", [True, False])
+@pytest.mark.parametrize("text", ["ord_17", "2031-02-03", "'ord_17'"])
+def test_a_text_without_quotes_is_told_how_it_is_written(shop, app, text):
+    op = shop.make("mail", to="a").operation_id
+    ended = resolve(shop, op, "happened", "--result", text, app=app)
+    assert (ended.code, """a text stands in quotes, as in --result '"ord_17"'""" in ended.err) == (2, True)
+
+
+def test_what_a_run_leaves_to_a_person_is_looked_at_before_the_run_is_undone(shop):
+    shop.make("mail", run="r1", to="a")
+    look, undo = shop.cli("runs", "show", "r1", "--json").json["next"]
+    assert look.startswith("settled queue list --run r1")
+    assert undo.startswith("settled runs compensate r1")
 
 
 def test_a_result_of_null_is_a_result(shop):

@@ -62,6 +62,7 @@ def test_a_run_that_was_undone_says_so_and_does_nothing(desk):
             guard.tools["book"]("never")
     assert (error.value.status, error.value.run_id, desk.books) == ("compensated", "trip", books)
     assert (error.value.__context__, error.value.__cause__) == (None, None)  # it stands alone in a traceback
+    assert str(error.value).endswith("to try the task again, enter a run of another id")
 
 
 def test_an_async_run_that_was_undone_says_so_by_one_error(desk):
@@ -244,7 +245,7 @@ def test_a_compensation_that_fails_does_not_stop_the_others(desk):
     assert queued(guard) == [("book", "compensating", "undo_failed")]
     alerts = [alert.kind for alert in guard.journal.alerts()]
     assert alerts == ["undo", "partly_compensated"]
-    with pytest.raises(settled.RunUndone, match="what could not be undone stands in the queue"):
+    with pytest.raises(settled.RunUndone, match="partly_compensated: settled queue list --run trip"):
         guard.run("trip").__enter__()
     assert carrying_on.unfinished(guard) == []  # it has failed for good: another try brings nothing
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from settled.api import secrets, streaks, words
@@ -15,7 +14,6 @@ from settled.core.answer import STATUS_OF, rejected
 from settled.core.invalid import signature
 from settled.core.model import KeyKind
 from settled.core.parts import split_of
-from settled.core.runs import run_of
 from settled.core.states import State
 from settled.errors import JournalError
 
@@ -105,7 +103,7 @@ def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | N
     replayed = call is not None and not answer.fresh and (life is None or life.made == 0)
     reworded = bool(replayed and call and ask and call.words != ask.words)
     text = words.message(answer)
-    if reworded:
+    if reworded and answer.status != "conflict":
         text += "; answered by the earlier call, whose words differ"
     if not available and answer.status == "succeeded":
         text += f"; {why}"
@@ -128,16 +126,8 @@ def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | N
         message=text,
         next=words.next_step(answer),
         attempts=answer.attempts,
-        hint=_hint(answer),
+        hint=words.hint(answer),
     )
-
-
-def _hint(answer: Answer) -> str:
-    """Return what an operator can type where a call of a run is known with other arguments."""
-    run_id = run_of(answer.call.scope) if answer.status == "conflict" and answer.call is not None else None
-    if answer.call is None or run_id is None:
-        return ""
-    return f"settled runs rewind {shlex.quote(run_id)} --from {answer.call.operation_id}"
 
 
 def _value(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> tuple[Any, bool, str]:

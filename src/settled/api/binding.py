@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import logging
 from asyncio import CancelledError
+from contextlib import suppress
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from settled.api.tool import Tool
     from settled.core.ask import Ask
     from settled.core.call import Call
+
+LOG = logging.getLogger("settled")
 
 
 def make_binding(
@@ -141,16 +145,27 @@ def _not_to_be_run(_: Call | None) -> Any:
 
 def encoder(guard: Guard, tool: Tool[Any, Any]) -> Callable[[object], tuple[bytes | None, str]]:
     """Return what turns a result of ``tool`` into what the journal keeps."""
+    told: set[str] = set()
 
     def encode(value: object) -> tuple[bytes | None, str]:
         data, note = tool.schema.encode(value)
-        if data is None:
-            return None, note
-        if len(data) > guard.largest_result:
-            return None, f"the result was not kept: {len(data)} bytes, digest {codec.digest(data)}"
-        return guard.vault.lock(data), note
+        if data is not None and len(data) > guard.largest_result:
+            note = f"the result was not kept: {len(data)} bytes, digest {codec.digest(data)}"
+            data = None
+        if data is not None:
+            return guard.vault.lock(data), note
+        if not told:
+            told.add(note)
+            _warn(tool.name, note)
+        return None, note
 
     return encode
+
+
+def _warn(tool: str, note: str) -> None:
+    """Say it when it happens: else the first to hear of it is a run that is entered again, and cannot go on."""
+    with suppress(Exception):  # the effect is done, and not on record yet
+        LOG.warning("%s: %s. Who asks for such a call again is told that it is done, and gets no value", tool, note)
 
 
 def _prober(guard: Guard, tool: Tool[Any, Any], probe: Callable[[CurrentCall], Any]) -> Callable[[Call], Any]:

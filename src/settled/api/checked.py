@@ -67,7 +67,7 @@ class Checked:
         effect = self.options.effect
         allowed = ("read", "idempotent", "deduplicated", "transactional", "write")
         if effect is not None and effect not in allowed:
-            raise self._refuse(f"effect={effect!r} is none of {', '.join(allowed)}{nearest(str(effect), allowed)}")
+            raise self._refuse(f"there is no effect={effect!r}{nearest(str(effect), allowed)}")
         if effect == "deduplicated" and self.options.remote_retention is None:
             raise self._refuse(
                 "a deduplicated tool needs remote_retention=<seconds>, how long the other side surely remembers a key"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -141,9 +142,12 @@ class Entering:
             raise RunInProgress(run.run_id, str(run.state), message)
         if isinstance(reply, Undone):
             run = ended.run if isinstance(ended, Held) else ended or reply.run
-            left = "; what could not be undone stands in the queue" if run.state == "partly_compensated" else ""
+            look = f": settled queue list --run {shlex.quote(run.run_id)}" if run.state == "partly_compensated" else ""
             because = f" ({run.reason})" if run.reason else ""
-            message = f"run {run.run_id!r} was rolled back{because}: it is {run.state}{left}. Nothing was done now"
+            message = (
+                f"run {run.run_id!r} was rolled back{because}: it is {run.state}{look}. Nothing was done now, "
+                "nor will be under this id: to try the task again, enter a run of another id"
+            )
             raise RunUndone(run.run_id, str(run.state), message)
         return reply
 

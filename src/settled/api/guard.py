@@ -76,9 +76,12 @@ class Guard(Declaring, Dispatching, Operating):
             each is good for checking while keys are changed.
         journal_id, must_exist: refuse another journal, or a missing one, instead of starting anew.
         largest_result: bytes of one result that are kept at the most.
-        journal_options: of the journal itself; for SQLite ``synchronous``, ``busy_timeout`` (seconds) and ``spill``,
-            the file for evidence that the journal cannot take: beside it, unless it is to outlive a full disk; for
-            Redis ``prefix`` and ``accept_loss`` (``write`` tools also where the server may lose their record).
+        journal_options: of the journal itself: ``spill``, the file for evidence that the journal cannot take (beside
+            an SQLite file, unless it is to outlive a full disk); for SQLite ``synchronous`` and ``busy_timeout``
+            (seconds); for PostgreSQL ``schema``, ``pool`` (the most connections that look, beside the one that writes:
+            4) and ``patience`` (seconds for a lock or a server that restarts: 5); for Redis ``prefix``, ``pool``,
+            ``patience``, ``log_kept`` (seconds; ``None``: for ever) and ``accept_loss`` (``write`` tools also where
+            the server may lose their record).
 
     Raises:
         DeclarationError: an option that cannot work. JournalError: the journal cannot be used.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -9,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from settled import host
 from settled.api import secrets
+from settled.core.loosening import nearest
 from settled.errors import DeclarationError, MissingExtra
 from settled.journals.memory import MemoryJournal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from settled.core.late import Evidence
     from settled.ports import Journal, SpillFile
@@ -56,9 +58,22 @@ class MemorySpill:
         return len(kept)
 
 
-def _open_sqlite(url: str, **options: Any) -> tuple[Journal, SpillFile]:
-    from settled.journals.sqlite import open_sqlite  # noqa: PLC0415 - sqlite3 is loaded only when it is used
+def _check(options: Iterable[str], journal: Callable[..., object]) -> None:
+    """Refuse an option that this kind of journal has not, or that is a misspelt one of the guard."""
+    parameters = inspect.signature(journal).parameters.values()
+    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    for name in options:
+        if name not in known:
+            kind = getattr(journal, "__name__", "journal")
+            raise DeclarationError(
+                f"neither Guard (help(settled.Guard)) nor its {kind} has an option {name!r}{nearest(name, known)}"
+            )
 
+
+def _open_sqlite(url: str, **options: Any) -> tuple[Journal, SpillFile]:
+    from settled.journals.sqlite import SqliteJournal, open_sqlite  # noqa: PLC0415 - sqlite3 is loaded when it is used
+
+    _check(options, SqliteJournal)
     options |= {"must_exist": True} if _existing_only.get() else {}
     try:
         return open_sqlite(url, **options)
@@ -68,13 +83,14 @@ def _open_sqlite(url: str, **options: Any) -> tuple[Journal, SpillFile]:
 
 def _open_postgres(url: str, **options: Any) -> tuple[Journal, SpillFile]:
     try:
-        from settled.journals.postgres import open_postgres  # noqa: PLC0415 - an extra, loaded only when it is used
+        from settled.journals.postgres import PostgresJournal, open_postgres  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise MissingExtra(
             f"a journal in PostgreSQL needs psycopg, which cannot be loaded ({error}): "
             "install it with `pip install 'settled[postgres]'`"
         ) from error
 
+    _check(options, PostgresJournal)
     options |= {"must_exist": True} if _existing_only.get() else {}
     try:
         return open_postgres(url, **options)
@@ -84,13 +100,14 @@ def _open_postgres(url: str, **options: Any) -> tuple[Journal, SpillFile]:
 
 def _open_redis(url: str, **options: Any) -> tuple[Journal, SpillFile]:
     try:
-        from settled.journals.redis import open_redis  # noqa: PLC0415 - an extra, loaded only when it is used
+        from settled.journals.redis import RedisJournal, open_redis  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise MissingExtra(
             f"a journal in Redis or Valkey needs redis-py, which cannot be loaded ({error}): "
             "install it with `pip install 'settled[redis]'`"
         ) from error
 
+    _check(options, RedisJournal)
     options |= {"must_exist": True} if _existing_only.get() else {}
     try:
         return open_redis(url, **options)
@@ -103,9 +120,12 @@ def open_journal(address: str | None, **options: Any) -> tuple[Journal, SpillFil
     url = address or os.environ.get(VARIABLE)
     if not url:
         raise DeclarationError(f"no journal: give Guard('sqlite:///agent.db') an address, or set {VARIABLE}")
-    options = {name: value for name, value in options.items() if value}  # else the address would not be heeded
     scheme = url.partition(":")[0]
+    for name in ("journal_id", "must_exist"):  # where the guard says nothing of these, the address is heeded
+        if not options.get(name):
+            options.pop(name, None)
     if scheme == "memory":
+        _check(options.keys() - {"journal_id", "must_exist"}, MemoryJournal)
         return MemoryJournal(host.now), MemorySpill()
     if scheme == "sqlite":
         return _open_sqlite(url, **options)

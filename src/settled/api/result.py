@@ -64,7 +64,8 @@ class Result(Struct, Generic[T_co], frozen=True, kw_only=True):
         fallback: the tool that was called in its place, since it is proved that nothing was done; ``person``: it was
             left to a person, by hand; ``skip``: nothing was done, and ``value`` is what its declaration gives instead,
             while the status tells what became of the call; ``say``: ``message`` is.
-        hint: for an operator, never shown to a model: the command that lets a call in conflict be made anew.
+        hint: for an operator, never shown to a model: the command to type next, as ``settled queue show op_…`` where a
+            person is wanted, or the one that lets a call in conflict be made anew.
 
     ``unwrap`` and plain calls raise: ``CallFailed``, ``CallNotDone``, ``CallPartial``, ``CallUnknown``,
     ``CallInProgress``, ``CallConflict``, ``InvalidArguments``, ``CallRejected``, ``CallRefused``; all are

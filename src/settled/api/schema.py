@@ -40,6 +40,8 @@ GIVEN = "given by a person, in the form of JSON"
 _EQUAL = frozenset({str, int, bool, bytes, type(None)})
 """Types whose values are the same when they are equal."""
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None), Decimal})
+LONGEST_WHY = 200
+"""Characters of why a result was not kept."""
 _CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
 
 
@@ -86,6 +88,10 @@ class Schema:
 
     def _build(self) -> type[BaseModel]:
         fields: dict[str, Any] = {}
+        if next(iter(self.signature.parameters), "") in ("self", "cls"):  # else every call would lack an argument
+            raise DeclarationError(
+                f"{self.name}: a method is declared once it is bound: guard.tool(…)(that_object.{self.name})"
+            )
         for name, parameter in self.signature.parameters.items():
             if name in self.call_parameters or name in self.transaction_parameters:
                 continue
@@ -165,6 +171,8 @@ class Schema:
                 typed = self._typed(data)
             if same(value, typed):
                 return data, ""
+        except codec.NotEncodable as error:
+            return self._raw(value, str(error)[:LONGEST_WHY])  # names types and places alone
         except Exception as error:  # noqa: BLE001 - bookkeeping must never undo an effect
             return self._raw(value, type(error).__name__)
         return self._raw(value, "it does not come back the same")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from settled.core.by_hand import BY_HAND
 from settled.core.closing import BY_ROLLBACK
 from settled.core.match import HARMLESS
+from settled.core.runs import run_of
 
 if TYPE_CHECKING:
     from settled.api.result import Next
@@ -23,7 +25,7 @@ _MESSAGES = {
     "awaiting_approval": "waits for a person's approval",
     "refused": "a person refused it",
     "compensating": "it is being undone",
-    "compensated": "it was done and then undone",
+    "compensated": "it was done and then undone, and is not done again under the same key",
     "expired": "this key was used for a call whose record has expired; nothing was executed",
     "conflict": "this key belongs to a call with other arguments; nothing was executed",
     "invalid": "the arguments do not fit the tool; nothing was executed",
@@ -65,6 +67,13 @@ _NEXT_REJECTED: dict[str, Next] = {
     "unknown_before": "ask_human",
     "unsettled_before": "wait",
     "paused": "wait",
+}
+_TO_BE_LOOKED_AT = ("unknown", "partial", "awaiting_approval")
+_LISTED = {
+    "breaker_open": "settled breakers list",
+    "paused": "settled tools list",
+    "unknown_before": "settled queue list",
+    "unsettled_before": "settled queue list",
 }
 
 
@@ -113,6 +122,17 @@ def next_step(answer: Answer) -> Next:
     if answer.status == "unknown" and answer.call is not None and answer.call.terms.probed:
         return "ask_again"
     return _NEXT.get(answer.status, "give_up")
+
+
+def hint(answer: Answer) -> str:
+    """Return what an operator can type; empty where there is nothing to look at."""
+    call = answer.call
+    run_id = run_of(call.scope) if answer.status == "conflict" and call is not None else None
+    if call is not None and run_id is not None:
+        return f"settled runs rewind {shlex.quote(run_id)} --from {call.operation_id}"
+    if call is not None and answer.status in _TO_BE_LOOKED_AT:
+        return f"settled queue show {call.operation_id}"
+    return _LISTED.get(answer.reason, "") if answer.status == "rejected" else ""
 
 
 def may_retry(answer: Answer) -> bool:

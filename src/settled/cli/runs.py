@@ -157,7 +157,8 @@ def _next(target: Target, run: RunRecord, left: list[Call]) -> list[str]:
         return [] if decided else [resume, look]
     if run.state is RunState.COMPENSATED:
         return []
-    return [f"settled runs compensate {shlex.quote(run.run_id)} --reason '...'{app}{options}"]
+    first = [f"settled queue list --run {shlex.quote(run.run_id)}{options}"] if left else []
+    return [*first, f"settled runs compensate {shlex.quote(run.run_id)} --reason '...'{app}{options}"]
 
 
 def _run(target: Target, name: str, tenant: str | None) -> RunRecord:

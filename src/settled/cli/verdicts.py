@@ -1,5 +1,6 @@
 """A person's verdict: read from the command line, tried out, given; and the commands that would give one."""
 
+import json
 import shlex
 from typing import Any
 
@@ -37,7 +38,16 @@ def read_result(target: Target, call: Call, text: str | None) -> Any:
     try:
         return care.tool_of(target.guard, call).schema.read_result(text)
     except BadArguments as error:
-        raise Problem(Exit.USAGE, f"--result does not fit {call.tool}: {error}") from error
+        quoted = "; it is JSON: a text stands in quotes, as in --result '\"ord_17\"'" if not _is_json(text) else ""
+        raise Problem(Exit.USAGE, f"--result does not fit {call.tool}: {error}{quoted}") from error
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def try_out(target: Target, call: Call, ruling: Ruling) -> Call:
