@@ -18,7 +18,7 @@ from settled.api.making import Prepared, without_limits
 from settled.core.answer import by_itself
 from settled.core.commands import Ended, Returned
 from settled.core.series import first_of
-from settled.drivers import aio, sync
+from settled.drivers import aio, sync, unrecorded
 
 if TYPE_CHECKING:
     from settled.api.bound import BoundCall
@@ -68,20 +68,18 @@ def result_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Result[A
 
 async def avalue_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Any:
     """Make the call from async code; return its value or raise."""
-    hand = aio.Hand(binding, guard.floor)
-    found = await _aattempted(guard, bound, hand)
+    found = await _aattempted(guard, bound, binding)
     if type(found) is Returned:
         return found.value
-    return answering.value_of(guard, found.prepared, await aio.drive(found.flow, hand))
+    return answering.value_of(guard, found.prepared, await aio.drive(found.flow, aio.Hand(binding, guard.floor)))
 
 
 async def aresult_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Result[Any]:
     """Make the call from async code; return its result."""
-    hand = aio.Hand(binding, guard.floor)
-    found = await _aattempted(guard, bound, hand)
+    found = await _aattempted(guard, bound, binding)
     if type(found) is Returned:
         return answering.to_result(guard, bound.tool, by_itself(found, 1))
-    return answering.finish(guard, found.prepared, await aio.drive(found.flow, hand))
+    return answering.finish(guard, found.prepared, await aio.drive(found.flow, aio.Hand(binding, guard.floor)))
 
 
 def _attempted(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Returned | Begun:
@@ -93,11 +91,11 @@ def _attempted(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Returne
     return begun
 
 
-async def _aattempted(guard: Guard, bound: BoundCall[Any], hand: aio.Hand) -> Returned | Begun:
-    event = await hand.attempt_once(first_of(hand.binding.policy.timeout))
+async def _aattempted(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Returned | Begun:
+    event = await unrecorded.attempt(first_of(binding.policy.timeout), binding, guard.floor)
     if type(event) is Ended and event.fault is None and type(event.outcome) is Returned:
         return event.outcome
-    begun = _begun(guard, bound, hand.binding, event)
+    begun = _begun(guard, bound, binding, event)
     del event  # as above
     return begun
 
