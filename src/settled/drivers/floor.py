@@ -142,10 +142,9 @@ class Floor:
         """Ask the breakers whether an attempt may be made; ``None``: it may."""
         breakers = binding.breakers
         if breakers:
-            tickets = tickets_if_closed(breakers)
-            if tickets is None:
+            binding.tickets = tickets_if_closed(breakers)
+            if binding.tickets is None:
                 return self._admit_by_turns(binding, breakers)
-            binding.tickets = tickets
         return None
 
     def _admit_by_turns(self, binding: Binding, breakers: Sequence[Breaker]) -> Shut | None:
