@@ -68,17 +68,11 @@ def classify(error: BaseException, *, attempt: int = 1, doubtful: bool = False, 
     Never raises. What is not known is ``unknown`` with the evidence ``maybe``; so is an error that cannot be looked at.
     """
     try:
-        return _classify(error, attempt, doubtful=doubtful, now=now)
+        read = _of_one if chain.stands_alone(error) else _of_many
+        fault = read(error, attempt, doubtful=doubtful, now=now)
+        return fault if fault.message else structs.replace(fault, message=look.describe(error))
     except Exception:  # noqa: BLE001 (an error is a stranger's: even its cause and its class may raise anything)
         return replace(UNREADABLE, message=look.describe(error))
-
-
-def _classify(error: BaseException, attempt: int, *, doubtful: bool, now: float | None) -> Fault:
-    if chain.stands_alone(error):
-        fault = _of_one(error, attempt, doubtful=doubtful, now=now)
-    else:
-        fault = _of_many(error, attempt, doubtful=doubtful, now=now)
-    return fault if fault.message else structs.replace(fault, message=look.describe(error))
 
 
 def _of_one(error: BaseException, attempt: int, *, doubtful: bool, now: float | None) -> Fault:
