@@ -172,6 +172,57 @@ def test_what_it_raised_is_let_go_of_at_once(guard: settled.Guard) -> None:
         gc.enable()
 
 
+async def test_so_it_is_in_async_code(guard: settled.Guard) -> None:
+    raised: list[weakref.ref[AwayError]] = []
+
+    async def fails() -> str:
+        error = AwayError("away")
+        raised.append(weakref.ref(error))
+        try:
+            raise error
+        finally:
+            del error
+
+    tool = guard.tool(effect="read", name="one", retry=QUICK, timeout=None)(fails)
+    gc.disable()
+    try:
+        with contextlib.suppress(settled.CallNotDone):
+            await tool()
+        assert [error() for error in raised] == [None, None, None]
+    finally:
+        gc.enable()
+
+
+def test_what_fails_without_a_record_does_not_ask_the_journal_for_the_time(
+    guard: settled.Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A journal that is far away would answer late, and hold up the loop of async code meanwhile."""
+    tool = guard.tool(effect="read", name="one", retry=QUICK)(Behaviour(AwayError("away")).now)
+    monkeypatch.setattr(guard.journal, "now", None)
+    with pytest.raises(settled.CallNotDone):
+        tool()
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_a_secret_in_its_last_error_is_not_shown(guard: settled.Guard, attempts: int) -> None:
+    does = Behaviour(AwayError("https://kim:hunter2@shop/?token=hunter22"))
+    tool = guard.tool(effect="read", name="one", retry=QUICK, attempts=attempts)(does.now)
+    answer = tool.call()
+    assert answer.attempts == attempts
+    assert "hunter2" not in repr(answer)
+
+
+async def test_who_waits_for_a_further_attempt_can_be_cancelled(guard: settled.Guard) -> None:
+    does = Behaviour(AwayError("away"), "rain")
+    tool = guard.tool(effect="read", name="one", retry=settled.Backoff(base=60.0, cap=60.0))(does.later)
+    call = asyncio.ensure_future(tool())
+    await asyncio.sleep(0.01)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert does.calls == 1
+
+
 def test_what_a_result_tells_of_it(guard: settled.Guard) -> None:
     tool = guard.tool(effect="read", name="one")(Behaviour("rain").now)
     result = tool.call(city="Thun")

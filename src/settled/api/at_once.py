@@ -18,7 +18,7 @@ from settled.api.making import Prepared, without_limits
 from settled.core.answer import by_itself
 from settled.core.commands import Ended, Returned
 from settled.core.series import first_of
-from settled.drivers import aio, sync
+from settled.drivers import aio, sync, unrecorded
 
 if TYPE_CHECKING:
     from settled.api.bound import BoundCall
@@ -52,54 +52,42 @@ def binding_of(guard: Guard, bound: BoundCall[Any]) -> Binding | None:
 
 def value_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Any:
     """Make the call from plain code; return its value or raise."""
-    found = _attempted(guard, bound, binding)
-    if type(found) is Returned:
-        return found.value
-    return answering.value_of(guard, found.prepared, sync.drive(found.flow, sync.Hand(binding, guard.floor)))
+    event = sync.attempt(first_of(binding.policy.timeout), binding, guard.floor)
+    if type(event) is Ended and type(event.outcome) is Returned and event.fault is None:
+        return event.outcome.value
+    begun = _begun(guard, bound, binding, sync.heed(event))
+    del event  # an error's traceback keeps this frame, which would keep the error
+    return answering.value_of(guard, begun.prepared, sync.drive(begun.flow, sync.Hand(binding, guard.floor)))
 
 
 def result_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Result[Any]:
     """Make the call from plain code; return its result."""
-    found = _attempted(guard, bound, binding)
-    if type(found) is Returned:
-        return answering.to_result(guard, bound.tool, by_itself(found, 1))
-    return answering.finish(guard, found.prepared, sync.drive(found.flow, sync.Hand(binding, guard.floor)))
+    event = sync.attempt(first_of(binding.policy.timeout), binding, guard.floor)
+    if type(event) is Ended and type(event.outcome) is Returned and event.fault is None:
+        return answering.to_result(guard, bound.tool, by_itself(event.outcome, 1))
+    begun = _begun(guard, bound, binding, sync.heed(event))
+    del event  # as above
+    return answering.finish(guard, begun.prepared, sync.drive(begun.flow, sync.Hand(binding, guard.floor)))
 
 
 async def avalue_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Any:
     """Make the call from async code; return its value or raise."""
-    hand = aio.Hand(binding, guard.floor)
-    found = await _aattempted(guard, bound, hand)
-    if type(found) is Returned:
-        return found.value
-    return answering.value_of(guard, found.prepared, await aio.drive(found.flow, hand))
+    event = await unrecorded.attempt(first_of(binding.policy.timeout), binding, guard.floor)
+    if type(event) is Ended and type(event.outcome) is Returned and event.fault is None:
+        return event.outcome.value
+    begun = _begun(guard, bound, binding, event)
+    del event  # as above
+    return answering.value_of(guard, begun.prepared, await aio.drive(begun.flow, aio.Hand(binding, guard.floor)))
 
 
 async def aresult_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Result[Any]:
     """Make the call from async code; return its result."""
-    hand = aio.Hand(binding, guard.floor)
-    found = await _aattempted(guard, bound, hand)
-    if type(found) is Returned:
-        return answering.to_result(guard, bound.tool, by_itself(found, 1))
-    return answering.finish(guard, found.prepared, await aio.drive(found.flow, hand))
-
-
-def _attempted(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Returned | Begun:
-    event = sync.attempt(first_of(binding.policy.timeout), binding, guard.floor)
-    if type(event) is Ended and event.fault is None and type(event.outcome) is Returned:
-        return event.outcome
-    begun = _begun(guard, bound, binding, sync.heed(event))
-    del event  # an error's traceback keeps this frame, which would keep the error
-    return begun
-
-
-async def _aattempted(guard: Guard, bound: BoundCall[Any], hand: aio.Hand) -> Returned | Begun:
-    event = await hand.attempt_once(first_of(hand.binding.policy.timeout))
-    if type(event) is Ended and event.fault is None and type(event.outcome) is Returned:
-        return event.outcome
-    begun = _begun(guard, bound, hand.binding, event)
+    event = await unrecorded.attempt(first_of(binding.policy.timeout), binding, guard.floor)
+    if type(event) is Ended and type(event.outcome) is Returned and event.fault is None:
+        return answering.to_result(guard, bound.tool, by_itself(event.outcome, 1))
+    begun = _begun(guard, bound, binding, event)
     del event  # as above
-    return begun
+    return answering.finish(guard, begun.prepared, await aio.drive(begun.flow, aio.Hand(binding, guard.floor)))
 
 
 def _begun(guard: Guard, bound: BoundCall[Any], binding: Binding, event: Ended | Shut) -> Begun:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from settled.api.guard import Guard
     from settled.api.options import ToolOptions
     from settled.api.result import Result
+    from settled.core.call import Call
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -52,6 +53,8 @@ class Tool(Generic[P, T]):
         self.guard: Guard | None = None
         self.parts: tuple[Any, ...] = ()
         """What the bindings of all its calls have in common, once the first was made."""
+        self.bare: Callable[[Call | None], Any] | None = None
+        """Runs it without arguments, where that is all there is to do."""
         functools.update_wrapper(self, function, updated=())  # type: ignore[arg-type]  # it takes any callable
 
     @property

@@ -55,7 +55,7 @@ class Backoff:
 
     def ceiling(self, k: int, *, throttled: bool = False) -> float:
         """``min(cap, base * 2**k)`` in seconds, for any ``k`` from 0 on."""
-        return self._doubled(k, throttled=throttled, most=self.cap)
+        return self._doubled(k, self.throttled_base if throttled else self.base, self.cap)
 
     def delay(
         self,
@@ -88,7 +88,7 @@ class Backoff:
         return max(jittered, hint * (1 + draw * _HINT_JITTER))
 
     def _jittered(self, k: int, draw: float, *, throttled: bool, previous: float | None) -> float:
-        ceiling = self._doubled(k, throttled=throttled, most=self.cap)
+        ceiling = self._doubled(k, self.throttled_base if throttled else self.base, self.cap)
         match self.jitter:
             case "full":
                 return draw * ceiling
@@ -97,7 +97,8 @@ class Backoff:
             case "decorrelated":
                 return self._decorrelated(draw, throttled=throttled, previous=previous)
             case "proportional":
-                middle = self._doubled(k, throttled=throttled, most=self.cap / (1 + self.spread))
+                base = self.throttled_base if throttled else self.base
+                middle = self._doubled(k, base, self.cap / (1 + self.spread))
                 return min(self.cap, middle * (1 - self.spread + 2 * self.spread * draw))  # where rounding exceeds it
             case _:
                 assert_never(self.jitter)
@@ -108,11 +109,12 @@ class Backoff:
         high = min(self.cap, 3 * before)
         return low + draw * (high - low)
 
-    def _doubled(self, k: int, *, throttled: bool, most: float) -> float:
+    @staticmethod
+    def _doubled(k: int, base: float, most: float) -> float:
         if k < 0:
             raise ValueError(f"k counts repeats from 0, not {k!r}")
         try:
-            return min(most, math.ldexp(self.throttled_base if throttled else self.base, k))
+            return min(most, math.ldexp(base, k))
         except OverflowError:  # it is no float any more
             return most
 

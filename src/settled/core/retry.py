@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 UNCERTAIN_TRIES = 3
 """Answers that nobody can judge are worth at most this many tries, whatever the tool allows."""
 REPEATABLE = frozenset({Effect.READ, Effect.IDEMPOTENT, Effect.DEDUPLICATED})
+_HOPELESS = frozenset({FaultClass.PERMANENT, FaultClass.INVALID, FaultClass.PARTIAL, FaultClass.CANCELLED})
 THROTTLED_COST = 0.35
 """A throttled try costs the other side less than a failed one (AWS SDKs weigh 5 against 14)."""
 
@@ -67,32 +68,27 @@ def plan(fault: Fault, policy: Policy, limits: Limits, tries: Tries) -> Again | 
     refusal = _pointless(fault, policy, tries)
     if refusal:
         return Stop(refusal)
-    delay = _delay(fault, policy, tries)
+    throttled, refresh, asked = fault.throttled, fault.refresh, fault.retry_after
+    delay = 0.0
+    if not refresh:
+        delay = policy.backoff.delay(tries.made - 1, draw=tries.draw, throttled=throttled, retry_after=asked)
     if not fits(delay, tries.at, limits.deadline, max(LONGEST_WAIT, policy.backoff.cap)):
         return Stop("deadline", park=None if tries.doubtful else delay)
     if limits.tokens is not None and not limits.tokens():
         return Stop("token_window")
-    free = tries.made == 1 and fault.evidence is Evidence.NONE and not fault.throttled and not fault.refresh
-    cost = 0.0 if free else THROTTLED_COST if fault.throttled else 1.0
-    return Again(delay, cost, refresh=fault.refresh)
+    if throttled:
+        return Again(delay, THROTTLED_COST, refresh=refresh)
+    free = tries.made == 1 and fault.evidence is Evidence.NONE and not refresh
+    return Again(delay, 0.0 if free else 1.0, refresh=refresh)
 
 
 def _pointless(fault: Fault, policy: Policy, tries: Tries) -> str:
-    effect = policy.terms.effect
     if fault.refresh and policy.refresh and not tries.refreshed:
         return "" if tries.made < policy.attempts else "attempts"
-    if fault.kind in (FaultClass.PERMANENT, FaultClass.INVALID, FaultClass.PARTIAL, FaultClass.CANCELLED):
+    if fault.kind in _HOPELESS:
         return fault.kind.value
-    if (tries.doubtful or fault.evidence is not Evidence.NONE) and effect not in REPEATABLE:
+    if (tries.doubtful or fault.evidence is not Evidence.NONE) and policy.terms.effect not in REPEATABLE:
         return "in_doubt"
     if fault.uncertain and tries.made >= UNCERTAIN_TRIES:
         return "uncertain"
     return "attempts" if tries.made >= policy.attempts else ""
-
-
-def _delay(fault: Fault, policy: Policy, tries: Tries) -> float:
-    if fault.refresh:
-        return 0.0
-    return policy.backoff.delay(
-        tries.made - 1, draw=tries.draw, throttled=fault.throttled, retry_after=fault.retry_after
-    )

@@ -69,6 +69,8 @@ LEAST_TIME = 0.001
 
 
 _DONE = Stop("")
+_IN_DOUBT = frozenset({Proof.MAYBE, Proof.DONE})
+"""What an attempt proves that may have had its effect."""
 
 
 class Series(Wire):
@@ -142,14 +144,15 @@ class Series(Wire):
 
     def go_on(self, event: Event) -> Flow[Answer]:
         """Go on with a call that needs no record, whose first attempt has come to ``event``."""
-        while type(event) is Ended and event.fault is not None:
+        while type(event) is Ended and (fault := event.fault) is not None:
             self.made, self.at = self.made + 1, event.at
-            step = self._plan(event.fault, event, doubtful=False)
-            if isinstance(step, Again):
+            step = self._plan(fault, event, doubtful=False)
+            if type(step) is Again:
                 step = (yield from self._pause(step)) or step
-            if isinstance(step, Stop):
-                return self._given_up(event.fault, step)
-            event = yield self._invocation(None, self.made + 1)
+            if type(step) is Stop:
+                return self._given_up(fault, step)
+            no, unlimited = self.made + 1, self.limits.deadline is None
+            event = yield another(self.policy.timeout, no) if unlimited else self._invocation(None, no)
         if type(event) is Ended:
             return by_itself(expect(event.outcome, Returned), self.made + 1)
         return _turned_away(expect(event, Shut))
@@ -186,9 +189,9 @@ class Series(Wire):
             return _DONE
         if ended.abandoned or self.abandoned:
             return Stop("cancelled")
-        doubtful = doubtful or fault.evidence in (Proof.MAYBE, Proof.DONE)
-        tries = Tries(self.made, self.at, ended.draw, doubtful=doubtful, refreshed=self.refreshed)
-        self.refreshed |= fault.refresh
+        tries = Tries(self.made, self.at, ended.draw, doubtful or fault.evidence in _IN_DOUBT, self.refreshed)
+        if fault.refresh:
+            self.refreshed = True
         return plan(fault, self.policy, self.limits, tries)
 
     def _end(self, call: Call, ended: Ended, fault: Fault | None, step: Again | Stop) -> Flow[Call | Answer]:
@@ -297,13 +300,13 @@ class Series(Wire):
         elsewhere = None if self.share is None else (yield from self._sent_elsewhere(self.share))
         event = yield Repeat(step.cost, step.delay, elsewhere, step.refresh)
         self.at = event.at
-        if type(event) is Refused:
-            return Stop(event.pool)
         if type(event) is Admitted:
-            if self._time_left() and not self.abandoned:
+            if not self.abandoned and (self.limits.deadline is None or self._time_left()):
                 return None
             yield from self._give_back(step)
             return Stop("cancelled" if self.abandoned else "deadline")
+        if type(event) is Refused:
+            return Stop(event.pool)
         why = "breaker_open" if type(event) is Shut else "cancelled"
         if why == "cancelled":
             expect(event, Woke)
@@ -353,7 +356,7 @@ class Series(Wire):
 
     def _given_up(self, fault: Fault, step: Stop) -> Answer:
         state = State.FAILED if fault.final else State.NOT_DONE
-        reason = why(fault, step)
+        reason, fault = why(fault, step), replace(fault, message=self.clean(fault.message))
         return Answer(STATUS_OF[state], reason, fault=fault, retry_after=step.park, recorded=False, attempts=self.made)
 
     @property
@@ -366,6 +369,12 @@ class Series(Wire):
 def first_of(timeout: float | None) -> Invoke:
     """Return the first attempt of a call that needs no record and has no deadline: the same for all of them."""
     return Invoke(None, 1, timeout, None)
+
+
+@lru_cache(maxsize=100)
+def another(timeout: float | None, no: int) -> Invoke:
+    """Return a further attempt of such a call."""
+    return Invoke(None, no, timeout, None, first=False)
 
 
 def _turned_away(shut: Shut) -> Answer:

@@ -36,19 +36,27 @@ from settled.drivers.alarm import alarm_of
 from settled.drivers.attempts import (
     SHORTEST_SLEEP,
     current_call,
-    late_of,
     not_begun,
     probed,
     raised,
     returned,
-    run_here,
     timed_out,
 )
 from settled.drivers.joining import join
-from settled.drivers.leaving import Leaving, in_thread
-from settled.drivers.loops import apart, awaited, being_cancelled, end_of, first, off_loop, on_loop
+from settled.drivers.leaving import in_thread
+from settled.drivers.loops import (
+    apart,
+    asleep,
+    awaited,
+    end_of,
+    first,
+    off_loop,
+    on_loop,
+    turn,
+    wake,
+)
 from settled.drivers.presence import seconds_to_wait
-from settled.drivers.waiting import asked_from
+from settled.drivers.unrecorded import attempt, threaded
 from settled.drivers.wires import cut
 from settled.errors import JournalError
 
@@ -57,9 +65,9 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from settled.core.answer import Answer
+    from settled.core.call import Call
     from settled.core.commands import Command, Event, Flow
     from settled.core.machine import Life
-    from settled.drivers.alarm import Limit
     from settled.drivers.floor import Binding, Floor
 
     T = TypeVar("T")
@@ -137,8 +145,8 @@ class Hand(Struct):
     """The call that is at work here, once it is on record."""
     abandoned: bool = False
     """The asker has gone."""
-    asleep: asyncio.Event | None = None
-    """Wakes who waits before the next attempt."""
+    asleep: asyncio.Future[None] | None = None
+    """What is waited for before the next attempt."""
     attempt: asyncio.Task[Any] | None = None
     running: Invoke | None = None
     """The attempt whose end is not on record yet."""
@@ -151,7 +159,7 @@ class Hand(Struct):
         """The asker has gone. ``cut``: the attempt changes nothing and need not run on."""
         self.abandoned = True
         if self.asleep is not None:
-            self.asleep.set()
+            wake(self.asleep)
         if cut and self.attempt is not None:
             self.attempt.cancel()
 
@@ -189,79 +197,40 @@ class Hand(Struct):
         return await apart("settled-spill", self.floor.perform, command, self.binding)
 
     async def _repeat(self, command: Repeat) -> Admitted | Shut | Refused | Woke:
-        refused = self.floor.spend(self.binding, command)
+        binding, floor = self.binding, self.floor
+        refused = floor.spend(binding, command)
         if refused:
-            return Refused(refused, self.floor.now())
-        woke = await self._sleep(command)
-        if woke.abandoned:
-            return woke
+            return Refused(refused, floor.now())
+        await (turn() if command.seconds < SHORTEST_SLEEP else self._asleep(command.seconds))
+        if self.abandoned:
+            return Woke(floor.now(), abandoned=True)
         if command.refresh:
             await self._refresh()
-        return self.floor.admit(self.binding) or Admitted(self.floor.now())
+        return floor.admit(binding) or Admitted(floor.now())
 
-    async def _invoke(self, command: Invoke) -> Ended | Shut:
+    def _invoke(self, command: Invoke) -> Coroutine[Any, Any, Ended | Shut]:
         if command.call is None:
-            return await self.attempt_once(command)
+            return attempt(command, self.binding, self.floor)
+        return self._held(command, command.call)
+
+    async def _held(self, command: Invoke, call: Call) -> Ended:
+        """Run a recorded attempt, keeping its lease alive."""
         if self.abandoned:
             return not_begun(asyncio.CancelledError(), self.floor)
         if command.first:
             self.floor.begin(self.binding)
-        operation_id = command.call.operation_id
+        operation_id = call.operation_id
         if not self.here:
             self.here, self.forks = operation_id, host.lineage.forks
             self.floor.presence.enter(operation_id)
         self.running = command
-        self.floor.keeper.hold(operation_id, command.call.epoch, command.timeout)
+        self.floor.keeper.hold(operation_id, call.epoch, command.timeout)
         try:
-            return await (self._tasked(command) if self.binding.is_async else self._threaded(command))
+            if self.binding.is_async:
+                return await self._tasked(command)
+            return await threaded(command, self.binding, self.floor)
         finally:
             self.floor.keeper.let_go(operation_id)
-
-    async def attempt_once(self, command: Invoke) -> Ended | Shut:
-        """Make an attempt that needs no record."""
-        binding, floor = self.binding, self.floor
-        if command.first:
-            shut = floor.admit(binding)
-            if shut is not None:
-                return shut
-            floor.begin(binding)
-        make = self._inline if binding.is_async else self._threaded
-        return floor.judge(binding, await make(command), command.no)  # not kept in a name: see drivers/sync.py
-
-    async def _inline(self, command: Invoke) -> Ended:
-        """Run an unrecorded async attempt in the asker's own task: cancelling one cancels the other."""
-        if command.timeout is None:
-            return await self._within(command, None)
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None  # noqa: S101 - for the type checker: code that is awaited runs in a task
-        alarm = alarm_of(loop)
-        limit = alarm.set(loop, task, command.timeout)
-        try:
-            return await self._within(command, limit)
-        finally:
-            alarm.off(limit)
-
-    async def _within(self, command: Invoke, limit: Limit | None) -> Ended:
-        token = current.set(current_call(command, self.binding))
-        try:
-            value = await self.binding.run(None)
-        except asyncio.CancelledError as error:
-            if limit is not None and limit.over():
-                return timed_out(command, self.binding, self.floor, over=True)
-            if being_cancelled():
-                self.floor.release(self.binding)
-                raise
-            return raised(error, command, self.binding, self.floor)
-        except Exception as error:  # noqa: BLE001 - every end of an attempt is read
-            if limit is not None and limit.expired:
-                limit.over()
-                return timed_out(command, self.binding, self.floor, over=True)
-            return raised(error, command, self.binding, self.floor)
-        finally:
-            current.reset(token)
-        if limit is not None and limit.expired:
-            limit.over()  # it answered all the same
-        return returned(value, command, self.binding, self.floor)
 
     async def _tasked(self, command: Invoke) -> Ended:
         """Run a recorded async attempt in a task of its own, which its caller can leave."""
@@ -304,34 +273,6 @@ class Hand(Struct):
         if call is not None:
             in_thread(lambda: self.floor.late(self.binding, call, command.no, ended), "settled-late")
 
-    async def _threaded(self, command: Invoke) -> Ended:
-        """Run a sync attempt in a thread of its own."""
-        binding, floor = self.binding, self.floor
-        loop = asyncio.get_running_loop()
-        woken = asyncio.Event()
-        slot: Leaving[Ended] = Leaving(late_of(command, binding, floor))
-        inside = contextvars.copy_context()
-        inside.run(asked_from.set, loop)
-
-        def work() -> None:
-            slot.finish(inside.run(run_here, command, binding, floor))
-            on_loop(loop, woken.set)
-
-        in_thread(work, f"settled-{binding.tool}")
-        try:
-            async with asyncio.timeout(command.timeout):
-                await woken.wait()
-        except TimeoutError:
-            return slot.leave() or timed_out(command, binding, floor, over=False)
-        except asyncio.CancelledError:
-            slot.leave()
-            floor.release(binding)
-            raise
-        ended = slot.leave()
-        if ended is None:
-            raise RuntimeError("woken without a result")
-        return ended
-
     async def _join(self, command: Join) -> Event:
         if self.abandoned:
             return Joined(None, not_begun(asyncio.CancelledError(), self.floor), self.floor.now())
@@ -343,14 +284,14 @@ class Hand(Struct):
             return joined
         return replace(joined, ended=replace(joined.ended, abandoned=joined.ended.abandoned or self.abandoned))
 
-    async def _sleep(self, command: Sleep | Repeat) -> Woke:
-        seconds = command.seconds
-        if seconds < SHORTEST_SLEEP and not self.abandoned:
-            await asyncio.sleep(0)
-        elif not self.abandoned:
-            self.asleep = asyncio.Event()
-            await first(self.asleep, seconds)
+    async def _sleep(self, command: Sleep) -> Woke:
+        await (turn() if command.seconds < SHORTEST_SLEEP else self._asleep(command.seconds))
         return Woke(self.floor.now(), abandoned=self.abandoned)
+
+    async def _asleep(self, seconds: float) -> None:
+        if not self.abandoned:
+            self.asleep = asyncio.get_running_loop().create_future()
+            await asleep(self.asleep, seconds)
 
     async def _await(self, command: AwaitCall) -> Woke:
         loop, woken = asyncio.get_running_loop(), asyncio.Event()

@@ -15,7 +15,7 @@ from settled.core.verdicts import Happened, NotHappened
 from settled.current import CurrentCall, current
 from settled.drivers.leaving import in_thread
 from settled.drivers.wires import cut, sight_of, turned_away, wire_of
-from settled.errors import Executed, ForkedError, PartlyDone
+from settled.errors import Executed, ForkedError, PartlyDone, ToolSignal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,14 +123,22 @@ def raised(
     abandoned: bool = False,
 ) -> Ended:
     """Return the end of an attempt that raised ``error``; what a tool says of its effect counts as its answer."""
-    if isinstance(error, Executed):
-        return returned(error.result, command, binding, floor, abandoned=abandoned)
     outcome = Raised(error)
-    if isinstance(error, PartlyDone):
-        data, note = binding.encode(error.answer if error.answered else {"done": error.done, "failed": error.failed})
-        outcome = Raised(error, data=data, note=note)
+    if isinstance(error, ToolSignal):
+        if isinstance(error, Executed):
+            return returned(error.result, command, binding, floor, abandoned=abandoned)
+        outcome = _said(error, binding)
+    if command.call is None:  # it needs no journal, which may be far away: not its clock either
+        return Ended(outcome, over, floor.draw(), floor.now(), abandoned, floor.wall())
     sight = None if binding.wires is None else sight_of(command, binding, failed=over)
     return Ended(outcome, over, floor.draw(), floor.now(), abandoned, floor.journal.now().wall, sight)
+
+
+def _said(error: ToolSignal, binding: Binding) -> Raised:
+    if not isinstance(error, PartlyDone):
+        return Raised(error)
+    data, note = binding.encode(error.answer if error.answered else {"done": error.done, "failed": error.failed})
+    return Raised(error, data=data, note=note)
 
 
 def late_of(command: Invoke, binding: Binding, floor: Floor) -> Callable[[Ended], None]:

@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from settled import host
 from settled.core.breaker import Breaker, Rejection, State, admit, record, tickets_if_closed, verdict_of
@@ -28,7 +29,6 @@ from settled.core.model import Evidence as Proof
 from settled.core.model import Fault, FaultClass
 from settled.core.outcome import read
 from settled.core.progress import End
-from settled.core.values import replace
 from settled.drivers.home import Home
 from settled.drivers.keeper import Keeper
 from settled.drivers.presence import Presence
@@ -116,6 +116,8 @@ class Floor:
 
     now: Callable[[], float] = staticmethod(time.monotonic)
     """Returns the drivers' clock, seconds."""
+    wall: Callable[[], float] = staticmethod(time.time)
+    """Returns seconds since 1970, for dates in what the other side asks for where no journal has a part in it."""
     draw: Callable[[], float] = staticmethod(random.random)
     """Returns a random number in [0, 1): it spreads retries, keeps no secret."""
 
@@ -140,10 +142,9 @@ class Floor:
         """Ask the breakers whether an attempt may be made; ``None``: it may."""
         breakers = binding.breakers
         if breakers:
-            tickets = tickets_if_closed(breakers)
-            if tickets is None:
+            binding.tickets = tickets_if_closed(breakers)
+            if binding.tickets is None:
                 return self._admit_by_turns(binding, breakers)
-            binding.tickets = tickets
         return None
 
     def _admit_by_turns(self, binding: Binding, breakers: Sequence[Breaker]) -> Shut | None:
@@ -160,13 +161,13 @@ class Floor:
         return None
 
     def judge(self, binding: Binding, ended: Ended, no: int) -> Ended:
-        """Read the end of an attempt that needs no record, and tell the breakers how it went."""
-        fault = read(ended, binding.policy, binding.clean, attempt=no, doubtful=False)
-        if fault is None:
-            self.report(binding, "success", ended.at)
-            return ended
-        self.report(binding, verdict_of(fault), ended.at)
-        return replace(ended, fault=fault)
+        """Read the end of an attempt that needs no record, and tell the breakers how it went.
+
+        What its message says is cleaned of secrets by who shows it: most such attempts are followed by another.
+        """
+        fault = read(ended, binding.policy, str, attempt=no, doubtful=False)
+        self.report(binding, "success" if fault is None else verdict_of(fault), ended.at)
+        return ended if fault is None else replace(ended, fault=fault)
 
     def report(self, binding: Binding, verdict: Verdict, now: float) -> None:
         """Tell the breakers how an admitted attempt went."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import types
 from typing import TYPE_CHECKING
 
 from settled.drivers.attempts import SHORTEST_SLEEP
@@ -12,7 +13,7 @@ from settled.drivers.leaving import in_thread
 from settled.drivers.waiting import asked_from, in_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from typing import Any, TypeVar
 
     T = TypeVar("T")
@@ -80,10 +81,31 @@ async def off_loop(function: Callable[..., Any], *args: object, seconds: float =
     return await said if inspect.isawaitable(said) else said
 
 
+@types.coroutine
+def turn() -> Generator[None, None, None]:
+    """Let the loop go round once, as ``asyncio.sleep(0)`` does."""
+    yield
+
+
+async def asleep(waiting: asyncio.Future[None], seconds: float) -> None:
+    """Wait for time to pass, or for ``wake``."""
+    timer = waiting.get_loop().call_later(seconds, wake, waiting)
+    try:
+        await waiting
+    finally:
+        timer.cancel()
+
+
+def wake(waiting: asyncio.Future[None]) -> None:
+    """Let whoever is asleep go on."""
+    if not waiting.done():
+        waiting.set_result(None)
+
+
 async def first(event: asyncio.Event, seconds: float) -> None:
     """Wait for an event or for time to pass, whichever comes first."""
     if seconds < SHORTEST_SLEEP:
-        await asyncio.sleep(0)
+        await turn()
         return
     try:
         async with asyncio.timeout(seconds):

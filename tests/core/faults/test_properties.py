@@ -5,12 +5,13 @@ import errno
 import json
 import math
 import socket
+from unittest import mock
 
 import httpx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settled.core.faults import classify, classify_mcp, classify_response, retry_after
+from settled.core.faults import chain, classify, classify_mcp, classify_response, retry_after
 from settled.core.faults.retry_after import LONGEST
 from settled.core.model import Evidence, Fault, FaultClass
 from tests.core.faults.fakes import answered, client_error, made, rpc_error
@@ -71,6 +72,23 @@ def test_any_graph_of_errors_gives_a_fault(error, attempt, doubtful, now):
     assert fault.kind is not FaultClass.INVALID or fault.evidence is Evidence.NONE
     assert fault.code
     assert len(fault.message) <= 1000
+
+
+@given(errors | graphs(), st.integers(1, 3), st.booleans(), st.lists(errors | st.text(max_size=3), max_size=2))
+def test_an_error_that_stands_alone_is_read_as_the_walk_reads_it(error, attempt, doubtful, args):
+    if args and not isinstance(error, BaseExceptionGroup):
+        error.args = tuple(args)
+    said = classify(error, attempt=attempt, doubtful=doubtful)
+    with mock.patch.object(chain, "stands_alone", return_value=False):
+        assert said == classify(error, attempt=attempt, doubtful=doubtful)
+
+
+def test_most_errors_stand_alone():
+    assert chain.stands_alone(ConnectionResetError(errno.ECONNRESET, "reset"))
+    assert chain.stands_alone(made("shop.PaymentError"))
+    for hides in (KeyError(ValueError()), made("urllib3.exceptions.MaxRetryError", reason=ValueError())):
+        assert not chain.stands_alone(hides)
+    assert not chain.stands_alone(ExceptionGroup("", [ValueError()]))
 
 
 @given(st.sampled_from(LEAVES_OPEN), graphs())

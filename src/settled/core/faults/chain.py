@@ -28,6 +28,29 @@ holders = cast("Callable[[type], tuple[str, ...]]", lru_cache(1024)(_holders))
 """Which of these names an error of a class may answer to that has no attributes of its own."""
 
 
+def stands_alone(error: BaseException) -> bool:
+    """Tell, at the first look, that an error names no other, holds none, and came after none; else look closer."""
+    if error.__cause__ is not None or error.__dict__ or not _holds_none(type(error)):
+        return False
+    if not error.__suppress_context__ and error.__context__ is not None:
+        return False
+    for thing in error.args:  # noqa: SIM110 - as in ``causes``
+        if isinstance(thing, BaseException):
+            return False
+    return True
+
+
+def _bare(kind: type[BaseException]) -> bool:
+    try:
+        return not (holders(kind) or issubclass(kind, BaseExceptionGroup))
+    except Exception:  # noqa: BLE001 (a class of a stranger may raise anything)
+        return False
+
+
+_holds_none = cast("Callable[[type], bool]", lru_cache(1024)(_bare))
+"""Whether an error of a class that has no attributes of its own can hold others in its arguments alone."""
+
+
 def causes(error: BaseException, *, recognised: bool) -> list[BaseException]:
     """Return the errors that this one names as its cause: ``__cause__``, and what a known wrapper holds."""
     found = [] if error.__cause__ is None else [error.__cause__]

@@ -20,6 +20,7 @@ At most 10 levels and 100 errors are looked at; cycles do no harm; attributes th
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -30,6 +31,9 @@ from settled.core.faults.table import rule_of
 from settled.core.faults.unsent import of_unsent
 from settled.core.model import Evidence, Fault
 from settled.core.values import replace
+
+if TYPE_CHECKING:
+    from settled.core.faults.rules import Rule
 
 UNRECOGNISED = ambiguous("unrecognised")
 UNREADABLE = ambiguous("unreadable_error")
@@ -65,12 +69,31 @@ def classify(error: BaseException, *, attempt: int = 1, doubtful: bool = False, 
     Never raises. What is not known is ``unknown`` with the evidence ``maybe``; so is an error that cannot be looked at.
     """
     try:
-        return _classify(error, attempt, doubtful=doubtful, now=now)
+        read = _of_one if chain.stands_alone(error) else _of_many
+        fault = read(error, attempt, doubtful=doubtful, now=now)
+        return fault if fault.message else structs.replace(fault, message=look.describe(error))
     except Exception:  # noqa: BLE001 (an error is a stranger's: even its cause and its class may raise anything)
         return replace(UNREADABLE, message=look.describe(error))
 
 
-def _classify(error: BaseException, attempt: int, *, doubtful: bool, now: float | None) -> Fault:
+def _of_one(error: BaseException, attempt: int, *, doubtful: bool, now: float | None) -> Fault:
+    """Read an error that holds no other, and that none came before: as a walk would, which has nowhere to go."""
+    repeated = repeats.hidden((error,))
+    rule = rule_of(type(error))
+    if rule is None:
+        fault = UNRECOGNISED
+    else:
+        fault = _alone(rule, rule.read(error, Situation(attempt, doubtful or repeated, now)))
+    return weakened(fault) if repeated else fault
+
+
+def _alone(rule: Rule, said: Fault | None) -> Fault:
+    """Return what an error of a class that is in the table says where nothing inside of it says more."""
+    return said or rule.default or UNRECOGNISED
+
+
+def _of_many(error: BaseException, attempt: int, *, doubtful: bool, now: float | None) -> Fault:
+    """Walk over an error and those around it."""
     within = chain.within(error)
     repeated = repeats.hidden(within[0])
     walk = _Walk(Situation(attempt, doubtful or repeated, now), {}, error if len(within[0]) == 1 else None)
@@ -82,7 +105,7 @@ def _classify(error: BaseException, attempt: int, *, doubtful: bool, now: float 
         fault = _lent(past[0])
     if repeated or not complete or (past and any(one.evidence is not Evidence.NONE for one in past)):
         fault = weakened(fault)
-    return fault if fault.message else structs.replace(fault, message=look.describe(error))
+    return fault
 
 
 class _Walk(Struct):
@@ -116,7 +139,7 @@ class _Walk(Struct):
         best = _best([self.read(cause, depth + 1) for cause in causes]) if causes else _NOTHING
         if best.known or rule is None:
             return best
-        return Reading(said or rule.default or UNRECOGNISED, Known.NOT if rule.bug else Known.WRAPPER)
+        return Reading(_alone(rule, said), Known.NOT if rule.bug else Known.WRAPPER)
 
     def past(self, within: tuple[list[BaseException], bool]) -> tuple[list[Fault], bool]:
         """Return what is known of the errors that came before one, nearest first; whether that is all of them.

@@ -13,13 +13,14 @@ LONGEST_TEXT = 1000
 _MOST_DIGITS = 9
 
 
-def attr(thing: object, *names: str) -> object:
+def attr(thing: object, name: str, *more: str) -> object:
     """Follow attributes; ``None`` where one is missing or its property raises."""
-    for name in names:
-        try:
-            thing = getattr(thing, name, None)
-        except Exception:  # noqa: BLE001 (a property of a stranger may raise anything)
-            return None
+    try:
+        thing = getattr(thing, name, None)
+        for inner in more:
+            thing = getattr(thing, inner, None)
+    except Exception:  # noqa: BLE001 (a property of a stranger may raise anything)
+        return None
     return thing
 
 
