@@ -84,6 +84,8 @@ def _of_one(error: BaseException, attempt: int, *, doubtful: bool, now: float | 
         fault = UNRECOGNISED
     else:
         fault = _alone(rule, rule.read(error, Situation(attempt, doubtful or repeated, now)))
+    if fault is UNRECOGNISED:
+        fault = of_unsent(error) or fault
     return weakened(fault) if repeated else fault
 
 
