@@ -1,9 +1,14 @@
 """The code of the pages that explain does what they say."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import httpx
 
 from settled import transports
-from tests.pages import run
+from tests.pages import blocks, run
+from tests.shared import ROOT
 
 
 def test_clients_are_watched_and_left_alone_again():
@@ -15,3 +20,14 @@ def test_clients_are_watched_and_left_alone_again():
     assert httpx.Client._send_single_request is not alone
     transports.uninstall()
     assert httpx.Client._send_single_request is alone
+
+
+def test_a_journal_of_your_own_is_judged_by_the_contract():
+    run("docs/explanation/journals.md", 0)
+    Path("test_mine.py").write_text(blocks("docs/explanation/journals.md")[0])
+    options = ["-q", "-p", "no:cacheprovider", "-k", "TestMyJournal and (kept or claim)"]
+    environment = {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", *options, "test_mine.py"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stdout
+    assert " passed" in ended.stdout
