@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from settled.core.budget import RETRY, THROTTLED_RETRY, Pool, Pools, RetryBudget, RunBudget, TokenWindow
+from settled.core.budget import RETRY, Pool, Pools, RetryBudget, RunBudget, TokenWindow
+from settled.core.retry import THROTTLED_COST
 from tests.core.raised import raised
 
 TOOLS = ("pay", "search", "mail", "book")
@@ -49,8 +50,8 @@ def test_ten_first_attempts_pay_for_exactly_one_repeat():
 def test_a_throttled_repeat_costs_a_third():
     pool = Pool()
     spent = 0
-    while pool.grants(THROTTLED_RETRY):
-        pool.debit(THROTTLED_RETRY)
+    while pool.grants(THROTTLED_COST):
+        pool.debit(THROTTLED_COST)
         spent += 1
     assert spent == 28
 
@@ -278,14 +279,12 @@ def test_together_the_tools_can_spend_all_that_limits_allow(declared):
 # ---- the window of tokens
 
 
-def test_a_repeat_that_would_overrun_the_window_is_not_made():
+def test_a_repeat_that_would_overrun_the_window_is_not_granted():
     window = TokenWindow(1000)
     window.use(700)
-    pools = Pools(run=RunBudget(RetryBudget(total=3)), tokens=window)
-    assert pools.try_spend("ask_model", tokens=301) == "token_window"
-    assert pools.run.left == 3
-    assert pools.try_spend("ask_model", tokens=300) is None
-    assert window.used == 1000
+    assert not window.grants(301)
+    assert window.grants(300)
+    assert window.used == 700
 
 
 def test_a_first_call_counts_even_beyond_the_window():
@@ -315,70 +314,58 @@ def test_tokens_are_counts(value):
         TokenWindow(1, used=value)
     with pytest.raises(ValueError, match=r"^tokens "):
         TokenWindow(1).use(value)
-    with pytest.raises(ValueError, match=r"^tokens "):
-        Pools().try_spend("pay", tokens=value)
 
 
-# ---- all pools together
+# ---- both pools of a process together
 
 
-def make(run=9, session=9, process=9.0, tokens=900):
+def make(session=9, process=9.0):
     return Pools(
-        run=RunBudget(RetryBudget(total=run, per_tool={"mail": 1})),
         session=RunBudget(RetryBudget(total=session, per_tool={"book": 1}), scope="session"),
         process=Pool(capacity=process),
-        tokens=TokenWindow(tokens),
     )
 
 
 def held_by(pools):
-    return pools.run.spent, pools.session.spent, pools.process.level, pools.tokens.used
+    return pools.session.spent, pools.process.level
 
 
-def test_all_are_debited_together():
+def test_both_are_debited_together():
     pools = make()
-    assert pools.try_spend("pay", tokens=100) is None
-    assert held_by(pools) == ({"pay": 1}, {"pay": 1}, 8.0, 100)
+    assert pools.try_spend("pay") is None
+    assert held_by(pools) == ({"pay": 1}, 8.0)
 
 
-def test_run_and_session_count_a_throttled_repeat_whole():
+def test_a_session_counts_a_throttled_repeat_whole():
     pools = make()
-    assert pools.try_spend("pay", THROTTLED_RETRY) is None
-    assert held_by(pools) == ({"pay": 1}, {"pay": 1}, 8.65, 0)
+    assert pools.try_spend("pay", THROTTLED_COST) is None
+    assert held_by(pools) == ({"pay": 1}, 8.65)
 
 
 @pytest.mark.parametrize(
-    ("short", "tool", "name"),
-    [
-        ({"run": 0}, "pay", "retry_budget:run"),
-        ({"session": 0}, "pay", "retry_budget:session"),
-        ({"process": 0.9}, "pay", "retry_budget:process"),
-        ({"tokens": 99}, "pay", "token_window"),
-    ],
+    ("short", "name"), [({"session": 0}, "retry_budget:session"), ({"process": 0.9}, "retry_budget:process")]
 )
-def test_one_refusal_debits_nothing_and_is_named(short, tool, name):
+def test_one_refusal_debits_nothing_and_is_named(short, name):
     pools = make(**short)
     before = held_by(pools)
-    assert pools.try_spend(tool, tokens=100) == name
+    assert pools.try_spend("pay") == name
     assert held_by(pools) == before
 
 
-@pytest.mark.parametrize(("tool", "name"), [("mail", "retry_budget:run:mail"), ("book", "retry_budget:session:book")])
-def test_a_tools_own_limit_is_named_with_its_scope(tool, name):
+def test_a_tools_own_limit_is_named_with_its_scope():
     pools = make()
-    assert pools.try_spend(tool) is None
+    assert pools.try_spend("book") is None
     before = held_by(pools)
-    assert pools.try_spend(tool) == name
+    assert pools.try_spend("book") == "retry_budget:session:book"
     assert held_by(pools) == before
 
 
 def test_a_refund_undoes_a_debit():
     pools = make()
     before = pools.process.level
-    pools.try_spend("pay", THROTTLED_RETRY, tokens=5)
-    pools.refund("pay", THROTTLED_RETRY, tokens=5)
-    assert pools.process.level == before
-    assert (pools.run.left, pools.session.left, pools.tokens.used) == (9, 9, 0)
+    pools.try_spend("pay", THROTTLED_COST)
+    pools.refund("pay", THROTTLED_COST)
+    assert (pools.session.left, pools.process.level) == (9, before)
 
 
 def test_nothing_can_be_given_back_by_who_spent_nothing():
@@ -403,23 +390,21 @@ def test_a_repeat_has_a_cost(cost):
 class Conservation(RuleBasedStateMachine):
     """What is debited equals what was granted less what was given back, in every pool; nothing is ever negative."""
 
-    @initialize(run=budgets, session=budgets, capacity=st.integers(1, 12), window=st.integers(0, 400))
-    def open(self, run, session, capacity, window):
+    @initialize(session=budgets, capacity=st.integers(1, 12))
+    def open(self, session, capacity):
         self.pools = Pools(
-            run=RunBudget(run, tools=TOOLS),
-            session=RunBudget(session, scope="session"),
+            session=RunBudget(session, tools=TOOLS, scope="session"),
             process=Pool(capacity=capacity),
-            tokens=TokenWindow(window),
         )
         self.granted = []
         self.income = capacity * 1000
 
-    @rule(tool=tools, cost=st.sampled_from([RETRY, THROTTLED_RETRY]), tokens=st.integers(0, 50))
-    def spend(self, tool, cost, tokens):
+    @rule(tool=tools, cost=st.sampled_from([RETRY, THROTTLED_COST]))
+    def spend(self, tool, cost):
         before = held_by(self.pools)
-        refusal = self.pools.try_spend(tool, cost, tokens)
+        refusal = self.pools.try_spend(tool, cost)
         if refusal is None:
-            self.granted.append((tool, cost, tokens))
+            self.granted.append((tool, cost))
         else:
             assert held_by(self.pools) == before
 
@@ -439,20 +424,19 @@ class Conservation(RuleBasedStateMachine):
 
     @rule()
     def restart(self):
-        run = self.pools.run
-        restored = RunBudget(run.budget, run.spent, tools=TOOLS)
-        assert [restored.refusal(tool) for tool in TOOLS] == [run.refusal(tool) for tool in TOOLS]
+        session = self.pools.session
+        restored = RunBudget(session.budget, session.spent, tools=TOOLS, scope="session")
+        assert [restored.refusal(tool) for tool in TOOLS] == [session.refusal(tool) for tool in TOOLS]
 
     @invariant()
     def nothing_is_lost_or_made(self):
         if not hasattr(self, "pools"):
             return
-        spent = sum(round(cost * 1000) for _, cost, _ in self.granted)
+        spent = sum(round(cost * 1000) for _, cost in self.granted)
         assert round(self.pools.process.level * 1000) == self.income - spent >= 0
-        assert self.pools.tokens.used == sum(tokens for *_, tokens in self.granted) <= self.pools.tokens.limit
-        for budget in (self.pools.run, self.pools.session):
-            assert sum(budget.spent.values()) == len(self.granted) <= budget.budget.total
-            assert min(budget.spent.values(), default=0) >= 0
+        session = self.pools.session
+        assert sum(session.spent.values()) == len(self.granted) <= session.budget.total
+        assert min(session.spent.values(), default=0) >= 0
 
 
 TestConservation = Conservation.TestCase
@@ -479,7 +463,6 @@ def test_every_count_from_0_on_is_taken():
     pool = Pool(0.001, 0.001)
     assert raised(pool.debit, 0.001) is None
     assert raised(pool.debit, 0.001) == "ValueError"
-    assert raised(Pools(tokens=TokenWindow(5)).try_spend, "pay", tokens=5) is None
 
 
 def test_a_budget_in_which_nothing_may_be_spent_has_no_floors():
@@ -488,9 +471,3 @@ def test_a_budget_in_which_nothing_may_be_spent_has_no_floors():
     assert RunBudget(RetryBudget(total=0)).floor("pay") == 0
     assert RunBudget(RetryBudget(total=4, per_tool={"pay": 0})).floor("pay") == 0
     assert RunBudget(RetryBudget(total=4, floor=0)).floor("pay") == 0
-
-
-def test_a_refund_gives_back_no_tokens_unless_told_so():
-    pools = Pools(tokens=TokenWindow(5))
-    assert raised(pools.refund, "pay") is None
-    assert raised(pools.refund, "pay", tokens=1) == "ValueError"

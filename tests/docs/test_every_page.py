@@ -1,4 +1,4 @@
-"""No page shows code that no test runs, or a name that is not there."""
+"""No page shows code that no test runs, or a name that is not there; none is hidden, and no link leads nowhere."""
 
 import pkgutil
 import re
@@ -13,6 +13,8 @@ from tests.shared import ROOT
 
 NAMED = re.compile(r"(?<![\w.])settled((?:\.[A-Za-z_]+)+)(\(?)")
 EVENTS = ("alert.opened", "alert.resolved")  # types of what a webhook gets
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
+"""What it says, and where it leads."""
 
 
 def test_every_block_of_python_is_run_by_a_test():
@@ -44,3 +46,17 @@ def test_what_a_page_calls_by_its_full_name_needs_no_other_import():
 def test_a_name_that_no_part_has_is_not_found():
     with pytest.raises(AttributeError, match="no_such_name"):
         settled.no_such_name  # noqa: B018 - asked for
+
+
+def test_every_page_stands_in_the_list_under_its_own_title():
+    docs = ROOT / "docs"
+    listed = dict(LINK.findall((docs / "README.md").read_text()))
+    title = re.compile(r"# (?:\d+\. )?(.+)")  # a decision's own number is its place in the list
+    titles = {title.match(page.read_text())[1]: str(page.relative_to(docs)) for page in docs.glob("*/*.md")}
+    assert listed == titles | {"README": "../README.md"}
+
+
+def test_no_link_between_pages_leads_nowhere():
+    everywhere = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    links = [(page, to) for page in everywhere for _, to in LINK.findall(page.read_text()) if "://" not in to]
+    assert [(page.name, to) for page, to in links if not (page.parent / to.partition("#")[0]).exists()] == []

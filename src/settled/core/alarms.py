@@ -55,7 +55,7 @@ class Tried(Struct, frozen=True):
     """``None``: it has come to its end, or is needed no more."""
 
     def apply(self, books: Books, now: Moment) -> None:
-        """Do so."""
+        """Keep it, or forget it."""
         del now
         put(books, DELIVERY, self.name, self.facts)
 
@@ -69,7 +69,7 @@ class Raise(Struct, frozen=True):
     """The delivery that this ends."""
 
     def apply(self, books: Books, now: Moment) -> None:
-        """Do so."""
+        """Keep it, or forget it; and forget the delivery that came to its end."""
         del now
         put(books, ALARM, self.subject, self.facts)
         if self.delivery:

@@ -14,10 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 RETRY: Final = 1.0
-"""Tokens that a repeat costs a pool."""
-
-THROTTLED_RETRY: Final = 0.35
-"""The same after a throttled answer: it was cheap for the other side (the ratio of the AWS SDKs, 5 to 14)."""
+"""Tokens that a repeat costs a pool; after a throttled answer it is less (``retry.THROTTLED_COST``)."""
 
 DEFAULT_FLOOR: Final = 0.5
 """Share of a run's total that is held for the tools' floors where the declaration names none."""
@@ -104,11 +101,12 @@ class Pool:
 class RetryBudget:
     """How many repeats a run may make: in all, for each tool, and what is held so that every tool gets some.
 
-    The floor rule, in whole repeats, with ``n`` tools known to the run: ``R = int(total * floor)`` is held back, and
-    each tool's floor is ``max(1, R // n)``, at most its own limit (0 for all if ``R`` is 0). Within its floor a tool
-    may repeat while anything is left of the total. Beyond it, only while what is left afterwards covers the unused
-    floors of the other tools, or ``R`` if they come to more. So a tool that is alone may use the whole total, and
-    as long as ``n <= R`` every tool known from the start gets its floor, whatever the others spend.
+    The floor rule, in whole repeats, with ``n`` tools known to the run, as they are named in ``per_tool`` or have
+    repeated in it: ``R = int(total * floor)`` is held back, and each tool's floor is ``max(1, R // n)``, at most its
+    own limit (0 for all if ``R`` is 0). Within its floor a tool may repeat while anything is left of the total. Beyond
+    it, only while what is left afterwards covers the unused floors of the other tools, or ``R`` if they come to more.
+    So a tool that is alone may use the whole total, and as long as ``n <= R`` every tool named in ``per_tool`` gets
+    its floor, whatever the others spend.
 
     Attributes:
         total: repeats of the whole run.
@@ -294,74 +292,52 @@ class TokenWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pools:
-    """Every pool that a repeat of one tool draws on. ``None`` is no bound."""
+    """The pools of one process that a repeat of one tool draws on. ``None`` is no bound.
 
-    run: RunBudget | None = None
+    What its run has left is debited with the record (``charge``), its tokens by the run's meter (``metering``).
+    """
+
     session: RunBudget | None = None
     process: Pool | None = None
     """One per tool and process, or per model: model calls have their own."""
-    tokens: TokenWindow | None = None
 
     def first_attempt(self) -> None:
         """A first attempt is made: it pays into the pool of the process."""
         if self.process is not None:
             self.process.first_attempt()
 
-    def try_spend(self, tool: str, cost: float = RETRY, tokens: int = 0) -> str | None:
-        """Debit one repeat from every pool, or nothing from any.
+    def try_spend(self, tool: str, cost: float = RETRY) -> str | None:
+        """Debit one repeat from both pools, or nothing from either.
 
         Args:
             tool: name of the tool.
-            cost: ``RETRY`` or ``THROTTLED_RETRY``, for the pool of the process; run and session count whole repeats.
-            tokens: model tokens that the repeat sends again.
+            cost: for the pool of the process, in tokens; a session counts whole repeats.
 
         Returns:
-            ``None`` if all granted, else the pool that refused: ``"retry_budget:run"``, ``"retry_budget:run:<tool>"``,
-            ``"retry_budget:session"``, ``"retry_budget:session:<tool>"``, ``"retry_budget:process"``,
-            ``"token_window"``.
+            ``None`` if both granted, else the pool that refused: ``"retry_budget:session"``,
+            ``"retry_budget:session:<tool>"``, ``"retry_budget:process"``.
 
         Raises:
-            ValueError: a cost that is not a finite number above 0, or tokens that are no count.
+            ValueError: a cost that is not a finite number above 0.
         """
         _check_tokens("cost", cost)
-        if tokens != 0:  # as most send none
-            _check_count("tokens", tokens)
-        refusal = self._refusal(tool, cost, tokens)
-        if refusal is None:
-            self._debit(tool, cost, tokens)
-        return refusal
-
-    def refund(self, tool: str, cost: float = RETRY, tokens: int = 0) -> None:
-        """Give back to every pool what ``try_spend`` took for a repeat that then never began."""
-        for budget in (self.run, self.session):
-            if budget is not None:
-                budget.refund(tool)
-        if self.process is not None:
-            self.process.refund(cost)
-        if self.tokens is not None:
-            self.tokens.refund(tokens)
-
-    def _refusal(self, tool: str, cost: float, tokens: int) -> str | None:
-        refused = None if self.run is None else self.run.refusal(tool)
-        if refused is None and self.session is not None:
-            refused = self.session.refusal(tool)
+        refused = None if self.session is None else self.session.refusal(tool)
+        if refused is None and self.process is not None and not self.process.grants(cost):
+            refused = "retry_budget:process"
         if refused is not None:
             return refused
-        if self.process is not None and not self.process.grants(cost):
-            return "retry_budget:process"
-        if self.tokens is not None and not self.tokens.grants(tokens):
-            return "token_window"
-        return None
-
-    def _debit(self, tool: str, cost: float, tokens: int) -> None:
-        if self.run is not None:
-            self.run.try_spend(tool)
         if self.session is not None:
             self.session.try_spend(tool)
         if self.process is not None:
             self.process.debit(cost)
-        if self.tokens is not None:
-            self.tokens.use(tokens)
+        return None
+
+    def refund(self, tool: str, cost: float = RETRY) -> None:
+        """Give back to both pools what ``try_spend`` took for a repeat that then never began."""
+        if self.session is not None:
+            self.session.refund(tool)
+        if self.process is not None:
+            self.process.refund(cost)
 
 
 def _milli(tokens: float) -> int:

@@ -31,7 +31,7 @@ def close_waiting(books: Books, scope: str, now: Moment) -> tuple[str, ...]:
 
 
 def refuse(books: Books, call: Call, now: Moment, why: str = WHY, by: str = BY_ROLLBACK) -> Call:
-    """Refuse one call that waits, whoever is asked."""
+    """Refuse one call that waits; ``by``: what has decided so, as its record tells it. Return it as it stands then."""
     closed, row = evolve(call, Event.REFUSE, now, detail=why, reason=why, epoch=call.epoch + 1, decided=by)
     books.put(closed, row)
     return closed

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from settled.core.by_hand import is_by_hand
 from settled.core.call import Call, evolve
@@ -25,8 +26,7 @@ def due(call: Call, now: Moment) -> bool:
     return now.wall - call.changed.wall >= call.terms.retention
 
 
-@dataclass(frozen=True, slots=True)
-class Expire:
+class Expire(Struct, frozen=True):
     """Expire one call, if it is due. A random key never comes again, so its record goes whole."""
 
     operation_id: str

@@ -174,8 +174,10 @@ class Standing(StrEnum):
     OPEN = "open"
     """Its intent is on record, its end is not."""
     NONE = "none"
+    """Proved that it had none."""
     MAYBE = "maybe"
     SOME = "some"
+    """In part: of a batch, some items."""
     DONE = "done"
 
 

@@ -6,8 +6,9 @@ been settled meanwhile, by a schedule or a person; who comes first must make no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from settled.core.drafts import DRAFTING
 from settled.core.fallback import BY_OTHERS, last_step
@@ -54,8 +55,7 @@ def was_owed(call: Call) -> bool:
     return call.decided.startswith(BY_OTHERS) or bool(call.doubtful)
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(Struct, frozen=True):
     """An asker is about to be given the outcome of a call."""
 
     operation_id: str

@@ -54,5 +54,4 @@ class Recall:
 
 
 def _is_plain(call: Call) -> bool:
-    stands = call.state is State.SUCCEEDED and not call.disputed and not is_set_aside(call)
-    return stands and call.kind is KeyKind.SCOPED and not call.lane
+    return call.state is State.SUCCEEDED and not call.disputed and call.kind is KeyKind.SCOPED and not call.lane

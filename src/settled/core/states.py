@@ -1,7 +1,6 @@
 """The states of a recorded call and the one table of what may follow what.
 
-Documents, tests and the console are generated from ``TABLE``; ``next_state`` is the only way to
-change a state. An event that has no row for a state is refused, never ignored.
+``next_state`` is the only way to change a state. An event that has no row for a state is refused, never ignored.
 """
 
 from __future__ import annotations
@@ -13,17 +12,29 @@ class State(StrEnum):
     """Where a recorded call stands."""
 
     PROCESSING = "processing"
+    """An owner is at work on it, or was when it died: its lease tells."""
     SUCCEEDED = "succeeded"
+    """It happened."""
     FAILED = "failed"
+    """Proved not done, and a repeat would fail again."""
     NOT_DONE = "not_done"
+    """Proved not done; it may be tried again."""
     PARKED = "parked"
+    """Proved not done so far, and to be tried not before a given time."""
     PARTIAL = "partial"
+    """Done in part."""
     UNKNOWN = "unknown"
+    """It may have happened, and nobody at work on it knows."""
     AWAITING_APPROVAL = "awaiting_approval"
+    """It waits for a person: who approves it, or who does it by hand."""
     REFUSED = "refused"
+    """A person refused it, or its run was undone or rewound while it waited."""
     COMPENSATING = "compensating"
+    """It happened, and is being undone, or could not be undone so far."""
     COMPENSATED = "compensated"
+    """It happened, and was undone."""
     EXPIRED = "expired"
+    """Past its retention: this tombstone bars its key."""
 
 
 class Event(StrEnum):
@@ -54,10 +65,15 @@ class Event(StrEnum):
     HOLD = "hold"
     """A person keeps it as it is."""
     ASK_LEAVE = "ask_leave"
+    """A person is asked for approval, or to do it by hand."""
     GRANT = "grant"
+    """A person approves it: whoever asks next makes it."""
     REFUSE = "refuse"
+    """A person refuses it, or its run is undone or rewound while it waits."""
     UNDO = "undo"
+    """Its compensation begins."""
     UNDONE = "undone"
+    """It is undone: by its compensation, or by a person."""
     EXPIRE = "expire"
     """Past its retention: a tombstone stays."""
 
@@ -125,7 +141,7 @@ for _state, _row in TABLE.items():
     _row.update(dict.fromkeys(_ANYTIME, _state))
 
 FINAL = frozenset({_S.SUCCEEDED, _S.FAILED, _S.REFUSED, _S.COMPENSATED, _S.EXPIRED})
-"""States that never change for the same key, whatever evidence comes."""
+"""No evidence changes them: only undoing the call, or the end of its retention, does."""
 UNSETTLED = frozenset({_S.PROCESSING, _S.UNKNOWN})
 """The outcome is open."""
 MAY_HAVE_EFFECT = frozenset({_S.SUCCEEDED, _S.UNKNOWN, _S.PROCESSING, _S.PARTIAL})

@@ -67,7 +67,7 @@ class LayDown(Struct, frozen=True):
     seconds: float
 
     def apply(self, books: Books, now: Moment) -> None:
-        """Do so, if it still stands as it did."""
+        """Set its lease so, if it still stands as it did."""
         call = books.by_id(self.operation_id)
         if call is not None and call.state is State.UNKNOWN and not rules.fenced(call, self.epoch):
             books.prolong(replace(call, lease=now.plus(self.seconds)))
