@@ -167,7 +167,7 @@ class Made:
         before = self.last
         if self._head is not None:
             status = next(part for part in self._head if isinstance(part, int))
-            before.answered(status, {_text(name).lower(): _text(value) for name, value in self._head[-1]})
+            before.answered(status, lowered((_text(name), _text(value)) for name, value in self._head[-1]))
         before.close()
         self.last = self._recorder.begin(before.method, before.target, key=before.key)
 
