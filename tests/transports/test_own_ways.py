@@ -14,7 +14,7 @@ import httpx
 import httpx2
 import pytest
 import urllib3.connection
-import urllib3.http2
+import urllib3.http2.connection
 from botocore.awsrequest import AWSHTTPConnection, AWSHTTPSConnection
 
 from settled.core.model import Phase
@@ -166,6 +166,27 @@ def test_a_transport_that_sends_by_other_means_leaves_no_proof(guard, hooked):
     with Scripted("drop") as other:
         status, exchanges = tried(guard, lambda: posted(httpx, Elsewhere)(other.url))
         assert (other.done, status, exchanges) == (1, "unknown", [(Phase.UNSEEN, None)])
+
+
+class Traced:
+    """Around a function of a class, as tracers put it: each look finds another one."""
+
+    def __init__(self, original):
+        self._original = original
+
+    def __get__(self, transport, kind=None):
+        return lambda *args: self._original(*(args if transport is None else (transport, *args)))
+
+
+def test_a_tracer_around_httpxs_transport_does_not_hide_how_far_it_came(guard, hooked, monkeypatch):
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", Traced(httpx.HTTPTransport.handle_request))
+    with closing(socket.create_server(("127.0.0.1", 0))) as mute:
+
+        @guard.tool(effect="write", attempts=1, breaker=None, timeout=0.3)
+        def act() -> None:
+            httpx.post(f"https://127.0.0.1:{mute.getsockname()[1]}/", timeout=2)  # which says nothing to a handshake
+
+        assert act.call().status == "not_done"
 
 
 # --- connections that write past the hook -------------------------------------------------
