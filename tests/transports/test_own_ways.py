@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 import threading
 import time
 from contextlib import closing
 
 import h2.config
 import h2.connection
+import h2.errors
 import h2.events
 import httpx
 import httpx2
@@ -17,6 +19,7 @@ import urllib3.connection
 import urllib3.http2.connection
 from botocore.awsrequest import AWSHTTPConnection, AWSHTTPSConnection
 
+from settled import transports
 from settled.core.model import Phase
 from settled.transports import urllib3 as hooks
 from tests.transports.rows import serving
@@ -192,8 +195,20 @@ def test_a_tracer_around_httpxs_transport_does_not_hide_how_far_it_came(guard, h
 # --- connections that write past the hook -------------------------------------------------
 
 
+REFUSALS = {
+    "refused": lambda speaks, stream: speaks.reset_stream(stream, h2.errors.ErrorCodes.REFUSED_STREAM),
+    "cancelled": lambda speaks, stream: speaks.reset_stream(stream, h2.errors.ErrorCodes.CANCEL),
+    "gone 0": lambda speaks, _: speaks.close_connection(last_stream_id=0),
+    "gone 1": lambda speaks, _: speaks.close_connection(last_stream_id=1),
+}
+
+
 class Frames:
-    """Speaks HTTP/2 over TLS to one client, does the effect, and answers with a status or not at all."""
+    """Speaks HTTP/2 over TLS to one client, does the effect, and answers with a status or not at all.
+
+    Or it does nothing and says so: ``refused`` (and ``cancelled``, which says nothing), ``gone`` after no stream or
+    after the first, ``gone 0`` and ``gone 1``.
+    """
 
     def __init__(self, path, status):
         self.done, self._status = 0, status
@@ -227,6 +242,11 @@ class Frames:
     def _heard(self, sock, speaks, events):
         for event in events:
             if isinstance(event, h2.events.StreamEnded):
+                if self._status in REFUSALS:
+                    REFUSALS[self._status](speaks, event.stream_id)
+                    sock.sendall(speaks.data_to_send())
+                    self._over.wait(10)
+                    return False
                 self.done += 1
                 if self._status is None:
                     self._over.wait(10)
@@ -255,6 +275,33 @@ def test_what_urllib3_sends_over_http_2_is_not_taken_for_unsent(guard, speaking_
 
         result = act.call()
         assert (other.done, result.value, result.status) == (1, status, known or "succeeded")
+
+
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("says", REFUSALS)
+def test_a_stream_that_the_other_side_leaves_alone(guard, tmp_path, watched, asynchronous, says):
+    path = tmp_path / "side.pem"
+    with Frames(path, says) as other:
+        options = {"verify": ssl.create_default_context(cafile=path), "http2": True, "timeout": 2}
+        if watched:
+            transports.install()
+
+        async def play():
+            async with httpx.AsyncClient(**options) as client:
+                await client.post(other.url, json={})
+
+        @guard.tool(effect="write", attempts=1, breaker=None)
+        def act() -> None:
+            if asynchronous:
+                asyncio.run(play())
+            with httpx.Client(**options) as client:
+                client.post(other.url, json={})
+
+        result = act.call()
+        left_alone = says in {"refused", "gone 0"}
+        assert (result.status, other.done) == ("not_done" if left_alone else "unknown", 0)
+        assert (result.reason == "stream_refused") is left_alone
 
 
 class Quiet(urllib3.connection.HTTPConnection):

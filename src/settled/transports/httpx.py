@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.exchanges import READING
+from settled.core.faults import classify
 from settled.core.model import Phase
 from settled.transports.lingering import leavable, on_asyncio
 from settled.transports.watching import Patches, Watch, ended, keyed, lowered, target, wire
@@ -154,6 +155,8 @@ class Made:
                 self._head = info.get("return_value")
             case _, "failed" if type(info.get("exception")).__name__ == "ConnectionNotAvailable":
                 self._out = False  # over HTTP/2 the other side has said that it leaves it alone: httpcore sends it anew
+            case "receive_response_headers", "failed" if _left_alone(info.get("exception")):
+                self._out, self.last.phase = False, Phase.UNSEEN  # it has said so in another way, which its error tells
             case _:
                 pass
 
@@ -181,6 +184,10 @@ class Made:
             seen.complete()
         finally:
             await response.aclose()
+
+
+def _left_alone(error: object) -> bool:
+    return isinstance(error, BaseException) and classify(error).code == "stream_refused"
 
 
 def _text(word: bytes) -> str:
