@@ -125,6 +125,15 @@ def test_a_path_keeps_ids_and_loses_credentials(path, kept):
     assert transports.watching.target("http", "::1", 8080, path) == f"http://[::1]:8080{kept}"
 
 
+def test_of_a_redirect_is_kept_where_it_leads_and_not_what_lets_in():
+    signed = "https://bucket.test/letters/1?X-Amz-Signature=abc&X-Amz-Credential=AKIA#top"
+    lowered = transports.watching.lowered
+    assert lowered([("Location", signed)]) == {"location": "https://bucket.test/letters/1"}
+    hook = "/hooks/123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw/go"
+    assert lowered([("location", hook)]) == {"location": "/hooks/[redacted]/go"}
+    assert lowered([("Date", "now?")]) == {"date": "now?"}
+
+
 def test_an_encrypted_journal_keeps_no_bodies(side, hooked):
     with settled.Guard("memory://", encryption_key=Fernet.generate_key()) as guard:
         (seen,) = seen_by(guard, made(guard, "httpx", f"{side.url}/refused_422/sealed"))

@@ -3,20 +3,23 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 import threading
 import time
 from contextlib import closing
 
 import h2.config
 import h2.connection
+import h2.errors
 import h2.events
 import httpx
 import httpx2
 import pytest
 import urllib3.connection
-import urllib3.http2
+import urllib3.http2.connection
 from botocore.awsrequest import AWSHTTPConnection, AWSHTTPSConnection
 
+from settled import transports
 from settled.core.model import Phase
 from settled.transports import urllib3 as hooks
 from tests.transports.rows import serving
@@ -168,11 +171,44 @@ def test_a_transport_that_sends_by_other_means_leaves_no_proof(guard, hooked):
         assert (other.done, status, exchanges) == (1, "unknown", [(Phase.UNSEEN, None)])
 
 
+class Traced:
+    """Around a function of a class, as tracers put it: each look finds another one."""
+
+    def __init__(self, original):
+        self._original = original
+
+    def __get__(self, transport, kind=None):
+        return lambda *args: self._original(*(args if transport is None else (transport, *args)))
+
+
+def test_a_tracer_around_httpxs_transport_does_not_hide_how_far_it_came(guard, hooked, monkeypatch):
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", Traced(httpx.HTTPTransport.handle_request))
+    with closing(socket.create_server(("127.0.0.1", 0))) as mute:
+
+        @guard.tool(effect="write", attempts=1, breaker=None, timeout=0.3)
+        def act() -> None:
+            httpx.post(f"https://127.0.0.1:{mute.getsockname()[1]}/", timeout=2)  # which says nothing to a handshake
+
+        assert act.call().status == "not_done"
+
+
 # --- connections that write past the hook -------------------------------------------------
 
 
+REFUSALS = {
+    "refused": lambda speaks, stream: speaks.reset_stream(stream, h2.errors.ErrorCodes.REFUSED_STREAM),
+    "cancelled": lambda speaks, stream: speaks.reset_stream(stream, h2.errors.ErrorCodes.CANCEL),
+    "gone 0": lambda speaks, _: speaks.close_connection(last_stream_id=0),
+    "gone 1": lambda speaks, _: speaks.close_connection(last_stream_id=1),
+}
+
+
 class Frames:
-    """Speaks HTTP/2 over TLS to one client, does the effect, and answers with a status or not at all."""
+    """Speaks HTTP/2 over TLS to one client, does the effect, and answers with a status or not at all.
+
+    Or it does nothing and says so: ``refused`` (and ``cancelled``, which says nothing), ``gone`` after no stream or
+    after the first, ``gone 0`` and ``gone 1``.
+    """
 
     def __init__(self, path, status):
         self.done, self._status = 0, status
@@ -206,6 +242,11 @@ class Frames:
     def _heard(self, sock, speaks, events):
         for event in events:
             if isinstance(event, h2.events.StreamEnded):
+                if self._status in REFUSALS:
+                    REFUSALS[self._status](speaks, event.stream_id)
+                    sock.sendall(speaks.data_to_send())
+                    self._over.wait(10)
+                    return False
                 self.done += 1
                 if self._status is None:
                     self._over.wait(10)
@@ -234,6 +275,33 @@ def test_what_urllib3_sends_over_http_2_is_not_taken_for_unsent(guard, speaking_
 
         result = act.call()
         assert (other.done, result.value, result.status) == (1, status, known or "succeeded")
+
+
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("says", REFUSALS)
+def test_a_stream_that_the_other_side_leaves_alone(guard, tmp_path, watched, asynchronous, says):
+    path = tmp_path / "side.pem"
+    with Frames(path, says) as other:
+        options = {"verify": ssl.create_default_context(cafile=path), "http2": True, "timeout": 2}
+        if watched:
+            transports.install()
+
+        async def play():
+            async with httpx.AsyncClient(**options) as client:
+                await client.post(other.url, json={})
+
+        @guard.tool(effect="write", attempts=1, breaker=None)
+        def act() -> None:
+            if asynchronous:
+                asyncio.run(play())
+            with httpx.Client(**options) as client:
+                client.post(other.url, json={})
+
+        result = act.call()
+        left_alone = says in {"refused", "gone 0"}
+        assert (result.status, other.done) == ("not_done" if left_alone else "unknown", 0)
+        assert (result.reason == "stream_refused") is left_alone
 
 
 class Quiet(urllib3.connection.HTTPConnection):

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.exchanges import READING
+from settled.core.faults import classify
 from settled.core.model import Phase
 from settled.transports.lingering import leavable, on_asyncio
 from settled.transports.watching import Patches, Watch, ended, keyed, lowered, target, wire
@@ -154,6 +155,8 @@ class Made:
                 self._head = info.get("return_value")
             case _, "failed" if type(info.get("exception")).__name__ == "ConnectionNotAvailable":
                 self._out = False  # over HTTP/2 the other side has said that it leaves it alone: httpcore sends it anew
+            case "receive_response_headers", "failed" if _left_alone(info.get("exception")):
+                self._out, self.last.phase = False, Phase.UNSEEN  # it has said so in another way, which its error tells
             case _:
                 pass
 
@@ -167,7 +170,7 @@ class Made:
         before = self.last
         if self._head is not None:
             status = next(part for part in self._head if isinstance(part, int))
-            before.answered(status, {_text(name).lower(): _text(value) for name, value in self._head[-1]})
+            before.answered(status, lowered((_text(name), _text(value)) for name, value in self._head[-1]))
         before.close()
         self.last = self._recorder.begin(before.method, before.target, key=before.key)
 
@@ -183,6 +186,10 @@ class Made:
             await response.aclose()
 
 
+def _left_alone(error: object) -> bool:
+    return isinstance(error, BaseException) and classify(error).code == "stream_refused"
+
+
 def _text(word: bytes) -> str:
     return word.decode("latin-1")
 
@@ -190,7 +197,7 @@ def _text(word: bytes) -> str:
 def _tells(client: Any, request: Any, own: type, handles: str) -> bool:
     """Whether the transport tells how far a request has come: httpx's own, with its own way to send."""
     transport = type(client._transport_for_url(request.url))  # noqa: SLF001 - httpx has no other place for it
-    return issubclass(transport, own) and getattr(transport, handles) is getattr(own, handles)
+    return next((kind for kind in transport.__mro__ if handles in vars(kind)), None) is own
 
 
 def _answered(response: Any, seen: Request, body: type) -> Any:

@@ -121,8 +121,13 @@ def target(scheme: str, host: str, port: int | None, path: str) -> str:
     default = {"http": 80, "https": 443}.get(scheme)
     place = f"[{host}]" if ":" in host else host
     place = place if port in (None, default) else f"{place}:{port}"
-    path = path.partition("?")[0].partition("#")[0]
-    return f"{scheme}://{place}" + "/".join(_masked(part) for part in path.split("/"))
+    return f"{scheme}://{place}{_path(path)}"
+
+
+def _path(address: str) -> str:
+    """Return an address, or a path, without its query: what is signed there lets in whoever has it."""
+    bare = address.partition("?")[0].partition("#")[0]
+    return "/".join(_masked(part) for part in bare.split("/"))
 
 
 def _masked(part: str) -> str:
@@ -142,8 +147,11 @@ def keyed(method: str, headers: MutableMapping[str, str], recorder: Recorder) ->
 
 
 def lowered(headers: Iterable[tuple[object, object]]) -> dict[str, str]:
-    """Return headers with names in lower case; of several alike, the last."""
-    return {str(name).lower(): str(value) for name, value in headers}
+    """Return headers with names in lower case; of several alike, the last. Of a location no more than of an address."""
+    found = {str(name).lower(): str(value) for name, value in headers}
+    if "location" in found:
+        found["location"] = _path(found["location"])
+    return found
 
 
 def ended(seen: Request, error: BaseException) -> None:

@@ -34,6 +34,34 @@ def of_local_protocol(error: BaseException, _: Situation) -> Fault:
     return ambiguous("protocol_error")
 
 
+_HEAD_OF_THE_ANSWER = "_receive_response"
+"""httpcore's function that waits for it, over HTTP/2."""
+_REFUSED_STREAM = 7
+
+
+def of_remote_protocol(error: BaseException, _: Situation) -> Fault:
+    """Read a RemoteProtocolError: over HTTP/2 the other side may say that it has left a request alone.
+
+    RFC 9113 §8.7: by a stream that is refused, or by the last one that it has looked at as it goes away.
+    """
+    inside = chain.inside(error)
+    told = any(_left_alone(argument) for inner in inside for argument in inner.args)
+    if told and look.came_through(inside, _HEAD_OF_THE_ANSWER):
+        return retryable("stream_refused")
+    return ambiguous("protocol_error")
+
+
+def _left_alone(event: object) -> bool:
+    match type(event).__name__:
+        case "StreamReset":
+            refused = look.number(look.attr(event, "error_code")) == _REFUSED_STREAM
+            return refused and look.attr(event, "remote_reset") is True
+        case "ConnectionTerminated":
+            return look.number(look.attr(event, "last_stream_id")) == 0
+        case _:
+            return False
+
+
 _NATIVE = frozenset({"httpcore", "httpcore2", "anyio", "builtins", "socket", "ssl"})
 """Of what httpx's own transports, and httpcore, make their errors."""
 
@@ -70,7 +98,7 @@ RULES = rules(
         "WriteTimeout": ambiguous("write_timeout"),
         "WriteError": ambiguous("write_error"),
         "CloseError": ambiguous("close_error"),
-        "RemoteProtocolError": ambiguous("protocol_error"),
+        "RemoteProtocolError": of_remote_protocol,
         "DecodingError": broken_body,
         "TooManyRedirects": hopeless("too_many_redirects"),
         "HTTPStatusError": by_answer,
