@@ -110,3 +110,32 @@ def test_a_log_that_is_kept_for_ever(open_journal, monkeypatch):
     begun(journal, make_ask())
     journal.seal()
     assert [row.no for row in journal.log(call.operation_id)] == [1, 2]
+
+
+@pytest.mark.parametrize("look", range(8))
+def test_what_others_do_while_it_is_checked_is_no_damage(open_journal, journal, monkeypatch, look):
+    """They make and end calls, forget some, seal, and let the oldest rows go: between two of its looks."""
+    clock, terms = journal._given, Terms(retention=DAY)
+    other = open_journal(clock=clock, log_kept=10 * DAY)
+    for _ in range(3):
+        ended(journal, begun(journal, make_ask(terms=terms, kind=KeyKind.RANDOM)))
+        ended(journal, begun(journal, make_ask(terms=terms)))
+        assert journal.seal()
+    clock.advance(9.9 * DAY)
+    looks, look_on = iter(range(100)), journal._look_on
+
+    def meanwhile(line, asked):
+        if next(looks) == look:
+            ended(other, begun(other, make_ask()))
+            clock.advance(DAY)
+            assert prune(other).total == 6
+            assert other.seal()  # lets go of a seal's rows each time
+            begun(other, make_ask())
+            assert other.seal()
+        return look_on(line, asked)
+
+    monkeypatch.setattr("settled.journals.redis.audit._PAGE", 4)
+    monkeypatch.setattr(journal, "_look_on", meanwhile)
+    report = journal.verify(journal.head())
+    assert report.problems == []
+    assert next(looks) > look, "there were fewer looks"

@@ -108,23 +108,32 @@ def head(look: Look) -> str:
 
 
 def verify(look: Look, kept: str | None) -> Report:
-    """Check chains, seals and calls.
+    """Check chains, seals and calls, while others go on writing.
 
-    Calls are read first: their log is at least as new then, and its newer rows are left out.
+    Calls are read before their log, which is at least as new then: its newer rows are left out. Of the log what went
+    while it was read is left out, too: its oldest rows, seal by seal.
     """
+    (newest,) = look([(b"HGET", META, b"rows")])
     calls = {call.operation_id: call for call in _all_calls(look)}
-    (number, upto, text), *seals = _seals(look)
-    rows, logs = [], defaultdict(list)
-    for _, row in rows_after(look, upto):
-        rows.append(row)
-        logs[row.operation_id].append(row)
+    (_, since, first), *known_seals = _seals(look)
+    found = list(rows_after(look, since))
+    (root,) = look([(b"HGET", ROWS, _ROOT)])
+    number, upto, text = _newest(root)
+    rows, logs, later = [], defaultdict(list), set()
+    for no, row in found:
+        if no > upto:
+            rows.append(row)
+            logs[row.operation_id].append(row)
+            if row.no == 1 and no > int(newest):
+                later.add(row.operation_id)
+    seals = [(last, own) for last, own in known_seals if last > upto]
     whole = [log for log in logs.values() if log[0].no == 1 or not upto]
     problems = [*broken_chains(row for log in whole for row in log), *broken_seals(rows, seals, (upto, text))]
     problems += [each for log in logs.values() if log[0].no > 1 and upto for each in _broken_rest(log)]
-    known = calls.items() if not upto else ((op, call) for op, call in calls.items() if op in logs)
+    known = [(op, call) for op, call in calls.items() if not upto or _rows_of(call, logs.get(op, [])) > 0]
     problems += filter(None, (off_its_log(call, logs[op][: _rows_of(call, logs[op])]) for op, call in known))
-    problems += filter(None, (_left_behind(op, log) for op, log in logs.items() if op not in calls))
-    absent = missing_head(kept, {text, *(own for _, own in seals)})
+    problems += filter(None, (_left_behind(op, log) for op, log in logs.items() if op not in calls and op not in later))
+    absent = missing_head(kept, {first, text, *(own for _, own in known_seals)})
     problems += [absent] if absent else []
     more = len(problems) - _MOST_PROBLEMS
     shown = [*problems[:_MOST_PROBLEMS], f"and {more} more"] if more > 0 else problems
@@ -145,8 +154,8 @@ def _rows_of(call: Call, log: list[LogRow]) -> int:
 
 
 def _left_behind(operation_id: str, log: list[LogRow]) -> str | None:
-    """Say that a call is gone although its log does not end with that. One that was just made is no such case."""
-    if not log or log[-1].event is Event.EXPIRE or log[0].no == 1 == len(log):
+    """Say that a call is gone although its log does not end with that."""
+    if not log or log[-1].event is Event.EXPIRE:
         return None
     return f"{operation_id}: the call was deleted; its log ends at {log[-1].state}, row {log[-1].no}"
 
