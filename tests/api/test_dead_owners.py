@@ -253,3 +253,33 @@ def test_a_probe_settles_what_a_killed_process_has_left_to_another_turn(tmp_path
             said = guard.dispatch("pay", {"to": "ann", "note": "order 7"}, step="m2/0")
     assert (said.status, said.value, said.replayed) == ("succeeded", "paid ann", True)
     assert ledger.read_text() == "x"
+
+
+IN_A_LANE = textwrap.dedent("""
+    import os, signal, sys
+    import settled
+    from settled.tokens import RunToken
+
+    address, token = sys.argv[1:]
+    guard = settled.Guard(address, lease=600, token_key="0123456789abcdef")
+
+    @guard.tool(effect="write", name="pay")
+    def pay(to: str, note: str) -> str:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with guard.join(RunToken(token)):
+        pay("ann", "order 7")
+""")
+
+
+def test_what_an_agent_that_was_killed_may_have_done_bars_the_same_in_other_lanes(tmp_path: Path) -> None:
+    address, ledger = f"sqlite:///{tmp_path}/j.db", tmp_path / "ledger"
+    with settled.Guard(address, token_key="0123456789abcdef") as guard:
+        pay = declare_paying(guard, ledger)
+        with guard.run("r") as run:
+            token = run.token(lane="desk").reveal()
+            done = subprocess.run([sys.executable, "-c", IN_A_LANE, address, token], timeout=60, check=False)
+            assert done.returncode == -signal.SIGKILL
+            same, another = pay.call("ann", "order 7"), pay.call("ann", "order 8")
+    assert (same.reason, same.earlier[0].status) == ("unknown_before", "unknown")
+    assert (another.status, ledger.read_text()) == ("succeeded", "y")

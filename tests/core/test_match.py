@@ -11,6 +11,7 @@ from settled.core.entry import Entry
 from settled.core.match import Match, find, preference, reserve
 from settled.core.model import Effect, KeyKind
 from settled.core.states import State
+from settled.core.values import replace
 from tests.core.build import ME, OTHER, ask, at, call, journal
 
 if TYPE_CHECKING:
@@ -441,9 +442,17 @@ def test_what_an_earlier_entry_has_at_work_is_looked_at_before_it_can_be_missed(
     assert found(asked(of_another_turn, while_unknown="allow"), left) is None
     assert found(asked(of_another_turn, alive=frozenset({"op_1"})), left) is None
     assert found(asked(of_another_turn, despite=frozenset({"op_1"})), left) is None
-    assert found(asked(of_another_turn, lane="b"), left) is None
     for effect in HARMLESS:
         assert found(by_model(**OTHER_CALL, terms={"effect": effect}), left) is None
+
+
+def test_what_another_agent_has_at_work_is_looked_at_where_its_process_can_be_seen() -> None:
+    of_another_lane = asked(Entry(no=3), lane="b")
+    left, afar = (made(state=S.PROCESSING, owner=replace(ME, pid=7, **more)) for more in ({}, {"host": "afar"}))
+    assert found(of_another_lane, left) == Suspect((left,))
+    assert found(replace(of_another_lane, alive=frozenset({"op_1"})), left) is None
+    assert found(of_another_lane, afar) is None, "it means a call of its own"
+    assert found(asked(Entry(no=3), lane="b", **OTHER_CALL), left) is None
 
 
 def test_what_runs_on_in_this_process_with_nobody_waiting_is_waited_for_in_any_turn() -> None:

@@ -216,6 +216,22 @@ def test_while_what_is_done_instead_is_in_doubt_the_call_is_not_made(desk, paid,
     assert paid == []
 
 
+@pytest.mark.parametrize("by_model", [False, True])
+def test_in_the_next_turn_too_the_call_is_not_made_while_what_was_done_instead_is_in_doubt(desk, paid, by_model):
+    guard, trouble = desk.open(), {"card": settled.NotExecuted("declined"), "invoice": Lost()}
+    card, _ = payers(guard, paid, trouble)
+    ask = {"order": "o", "amount": 5}
+    with guard.run("r", turn="1"):
+        first = card.options(wait=0).call(**ask)
+    trouble.clear()
+    with guard.run("r", turn="2"):
+        again = guard.dispatch("card", ask) if by_model else card.options(wait=0).call(**ask)
+        guard.resolve(first.operation_id, "happened", by="eva", reason="it has come", result="invoice 7")
+        assert guard.dispatch("card", ask).value == "invoice 7" if by_model else card(**ask) == "invoice 7"
+    assert (first.status, again.status, first.operation_id) == ("unknown", "unknown", again.operation_id)
+    assert paid == []
+
+
 def test_another_process_finds_what_was_done_instead(desk, paid):
     """The first one dies while something is done instead; outside of a run a like ask goes on with that."""
     if desk.address.startswith("memory"):

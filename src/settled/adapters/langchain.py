@@ -109,7 +109,7 @@ def _of_subgraph(asked: Asked, run: str, inner: str) -> Asked:
     A node that is retried enters its subgraph under the next number, as one does that enters several.
     """
     tasks = "|".join(part for part in inner.split("|") if not part.isdecimal())
-    return replace(asked, run=f"{run}|{tasks}|{asked.turn_was or asked.turn}")
+    return replace(asked, run=f"{run}|{tasks}|{asked.turn_was or asked.turn}", within=run)
 
 
 def _tell(history: History, messages: Sequence[Any]) -> None:

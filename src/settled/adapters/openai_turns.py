@@ -23,8 +23,8 @@ from settled.api.conversation import Asked, step_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_within: ContextVar[str] = ContextVar("settled_agent_within", default="")
-"""The run of the agent that works as a tool here."""
+_within: ContextVar[tuple[str, str]] = ContextVar("settled_agent_within", default=("", ""))
+"""The run of the agent that works as a tool here, and that of the one which asks it."""
 _flat = getattr(nested, "_flatten_nested_history_messages", list)
 """Takes apart the one message that ``nest_handoff_history`` makes of a history."""
 
@@ -84,7 +84,7 @@ class Turns:
         alike = [name for name, each in invocations.items() if own and each.fingerprint == own.fingerprint]
         place = alike.index(context.tool_call_id) if own else 0
         what = sha256(f"{context.tool_name}\x1f{raw}".encode(errors="surrogatepass")).hexdigest()[:16]
-        token = _within.set(f"{run}|{work.prefix}|{what}|{place}")
+        token = _within.set((f"{run}|{work.prefix}|{what}|{place}", run))
         try:
             yield
         finally:
@@ -92,7 +92,7 @@ class Turns:
 
     def _run(self, context: Any) -> _Run:
         invocations = context._tool_invocations  # noqa: SLF001 - nothing else is the same for all calls of a run
-        run = _within.get() or _group(context)
+        run = _within.get()[0] or _group(context)
         given = (run, len(context.turn_input), context.turn_input[-1] if context.turn_input else None)
         with self._lock:
             work = self._runs.get(id(invocations))
@@ -107,7 +107,8 @@ class Turns:
 
     def _read(self, context: Any, work: _Run) -> None:
         items = _flat([item for item in context.turn_input if isinstance(item, dict)])
-        work.turn, answered = self._histories.turn(work.given[0], items, work.asked)
+        turn, answered = self._histories.turn(work.given[0], items, work.asked)
+        work.turn = replace(turn, within=_within.get()[1])
         work.prefix = work.turn.turn_was or work.turn.turn
         completed = {name for name, each in work.invocations.items() if each.completed}
         work.seen = {step_of(f"{work.prefix}:{each}", 0) for each in answered | completed | work.asked}

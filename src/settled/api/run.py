@@ -128,6 +128,8 @@ class Run:
     """What the turn was named by before its history was shortened."""
     after: Sequence[str] = ()
     """What was answered last before this turn: its id, and the steps that it may be."""
+    within = ""
+    """The run that it is a part of, where nobody has entered that one around it."""
     cut_off: Sequence[str] | None = None
     """The turns just before this one that nobody saw the end of; ``None``: as the record has it."""
     lane = ""
@@ -208,7 +210,7 @@ class Run:
             turn_was=self.turn_was,
             after=self.after,
             cut_off=self.cut_off,
-            parent=inside.run_id if inside else "",
+            parent=inside.run_id if inside else self.within,
             parent_entry=outer.run_entry if outer else 0,
         )
 

@@ -29,6 +29,8 @@ class Entry(Struct):
     """The entries, in order, whose calls may answer a like call of this one: those of the same turn."""
     past: Sequence[int] = ()
     """Those of turns just before this one that nobody saw the end of: what they did is told of, and answers nothing."""
+    wide: bool | None = None
+    """Whether what is in doubt elsewhere may bar what is asked for here (``core/family.py``); ``None``: not known."""
     answered: dict[str, str] = {}
     """Operation id -> the words it was asked for with."""
     steps: dict[str, str] = {}

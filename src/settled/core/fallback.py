@@ -35,6 +35,14 @@ def is_instead(call: Call) -> bool:
     return call.identity == INSTEAD
 
 
+def in_place_of(books: Books, call: Call) -> Call | None:
+    """Return the call in whose place this one was made; ``None``: in nobody's, or under a key of its tool's own."""
+    if not is_instead(call):
+        return None
+    kind, _, rest = call.fingerprint.partition(":")
+    return books.by_id(rest.rpartition(":")[0]) if kind == INSTEAD else None
+
+
 def note_step(books: Books, operation_id: str, no: int, call: Call) -> None:
     """Note, in the commit of its claim, which call is made in the place of another one."""
     books.put_step(f"instead:{operation_id}", str(no), call.operation_id)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from settled.core import family
 from settled.core.ask import Barred, Conflict, Suspect, Untold
 from settled.core.by_hand import is_by_hand
 from settled.core.entry import Entry
-from settled.core.fallback import INSTEAD, is_instead, last_step, stands_open
+from settled.core.fallback import INSTEAD, in_place_of, is_instead, last_step, stands_open
 from settled.core.model import Effect, KeyKind
 from settled.core.owed import owed_to
 from settled.core.parts import is_item
@@ -80,30 +81,74 @@ def _in_scope(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold
     if not begins or ask.terms.effect in HARMLESS:
         return found
     open_calls = _unsettled(books, ask) if ask.by_model or ask.while_unknown != "allow" else ()
-    left = _left_behind(open_calls, ask, entry)
+    left = _left_behind(books, open_calls, ask, entry)
     if left is not None:
         return left
     doubts = _doubts(open_calls, ask)
-    own = next((c for c in doubts if c.lane == ask.lane and c.identity == ask.identity), None)
+    own = next((like for c in doubts if c.lane == ask.lane and (like := _asked_for(books, c, ask))), None)
     if own is not None:
         return Match(own, like=True)  # of whatever turn: it is settled first
-    return _not_told_of(books, ask, entry) or _bar(doubts, ask) or found
+    return _not_told_of(books, ask, entry) or _bar(doubts, ask) or _elsewhere(books, ask, entry) or found
 
 
-def _left_behind(open_calls: Sequence[Call], ask: Ask, entry: Entry) -> Match | Suspect | None:
+def _elsewhere(books: Books, ask: Ask, entry: Entry) -> Match | Barred | Suspect | None:
+    """What is in doubt in another part of the same task bars too; what was done after all answers a like call, once."""
+    if ask.while_unknown == "allow":
+        return None
+    if entry.wide is None:
+        entry.wide = family.looked_at(books, ask.tenant, ask.scope, anew=entry.no > 1)
+    if not (ask.by_model or entry.wide):
+        return None
+    found = family.elsewhere(books, ask.tenant, ask.scope, ask.tool)
+    but = ask.despite | ask.around
+    calls = [c for c in found if c.kind is KeyKind.SCOPED and c.operation_id not in but and not is_set_aside(c)]
+    done = next((c for c in calls if c.state is State.SUCCEEDED and c.identity == ask.identity), None)
+    if done is not None:
+        family.heard(books, done)
+        return Match(done, like=True)
+    at_work = [c for c in calls if c.state is State.PROCESSING and c.owner != ask.owner]
+    like = [c for c in at_work if _bars_any(ask) or c.identity == ask.identity]
+    suspects = tuple(c for c in like if c.operation_id not in ask.alive)
+    return Suspect(suspects) if suspects else _bar([c for c in calls if c.state is State.UNKNOWN], ask)
+
+
+def _bars_any(ask: Ask) -> bool:
+    """Whether any call of the tool, of whatever arguments, may bar the ask if it is in doubt."""
+    return ask.by_model or ask.while_unknown == "any"
+
+
+def _asked_for(books: Books, call: Call, ask: Ask) -> Call | None:
+    """Return the call that was asked for as this ask is, where this one is it, or is made in its place."""
+    asked = in_place_of(books, call) or call
+    like = (asked.tool, asked.identity) == (ask.tool, ask.identity)
+    return asked if like and asked.operation_id not in ask.despite else None
+
+
+def _left_behind(books: Books, open_calls: Sequence[Call], ask: Ask, entry: Entry) -> Match | Suspect | None:
     """Calls at work since an earlier entry, of whatever turn: where their process is dead they are in doubt.
 
     So they must be looked at before anything is said of them, and before something is done that they might bar.
     """
     at_work = (c for c in open_calls if c.state is State.PROCESSING and c.series != entry.no)
     calls = [c for c in at_work if c.lane == ask.lane and _may_bar(c, ask) and not _for_other_sibling(c, ask, entry)]
-    same = [c for c in calls if c.identity == ask.identity]
+    same = [c for c in calls if _asked_for(books, c, ask)]
     here = next((c for c in same if c.owner == ask.owner and c.operation_id not in ask.here), None)
     if here is not None:
         return Match(here, like=True)  # it runs on in this process, and nobody waits for it
-    counted = calls if ask.by_model or ask.while_unknown == "any" else same
-    elsewhere = tuple(c for c in counted if c.owner != ask.owner and c.operation_id not in ask.alive)
+    known = [*(calls if _bars_any(ask) else same), *(c for c in open_calls if _in_another_lane(c, ask))]
+    elsewhere = tuple(c for c in known if c.owner != ask.owner and c.operation_id not in ask.alive)
     return Suspect(elsewhere) if elsewhere else None
+
+
+def _in_another_lane(call: Call, ask: Ask) -> bool:
+    """Whether another agent has a like call at work, of whose process it can be seen here whether it lives.
+
+    One that lives, or cannot be seen, means a call of its own.
+    """
+    theirs, own = call.owner, ask.owner
+    seen = (theirs.host, theirs.boot, theirs.space) == (own.host, own.boot, own.space)
+    like = call.lane != ask.lane and call.identity == ask.identity and _may_bar(call, ask)
+    return call.state is State.PROCESSING and like and seen
 
 
 def _old_words(books: Books, ask: Ask, entry: Entry) -> Match | Untold | None:

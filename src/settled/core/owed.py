@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from settled.core.drafts import DRAFTING
 from settled.core.fallback import BY_OTHERS, last_step
+from settled.core.family import note_doubt
 from settled.core.model import Effect, KeyKind
 from settled.core.states import State
 
@@ -25,8 +26,9 @@ DONE = (State.SUCCEEDED, State.PARTIAL)
 
 
 def doubted(books: Books, call: Call) -> None:
-    """A call is in doubt now: tell people, and owe its outcome to whoever asks for a like one."""
+    """A call is in doubt now: tell people, and all of its run; owe its outcome to whoever asks for a like one."""
     books.alert(call, "unknown")
+    note_doubt(books, call)
     if call.kind is KeyKind.RANDOM and call.terms.effect not in (Effect.READ, Effect.IDEMPOTENT):
         books.put_owed(call)
 

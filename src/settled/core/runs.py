@@ -118,6 +118,7 @@ class EnterRun(Struct, frozen=True):
     on_error: str = "keep"
     parent: str = ""
     parent_entry: int = 0
+    """The entry of that one that it is entered in; 0: whichever."""
     dead: str = ""
     """The claim of an entry whose process was seen dead: its lease need not be waited out."""
     turn_was: str = ""
@@ -138,7 +139,8 @@ class EnterRun(Struct, frozen=True):
         if self.owner is not None and held(run, now, dead=self.dead):
             return Held(run)
         outer = books.run(self.tenant, self.parent) if self.parent else None
-        outdated = outer is not None and (outer.state in BARRED or outer.entry != self.parent_entry)
+        superseded = outer is not None and self.parent_entry not in (0, outer.entry)
+        outdated = outer is not None and (outer.state in BARRED or superseded)
         if run.state in BARRED or outdated:
             return Undone(run if outer is None or run.state in BARRED else outer)
         around = undone_around(books, run)
