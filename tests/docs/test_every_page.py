@@ -44,3 +44,36 @@ def test_what_a_page_calls_by_its_full_name_needs_no_other_import():
 def test_a_name_that_no_part_has_is_not_found():
     with pytest.raises(AttributeError, match="no_such_name"):
         settled.no_such_name  # noqa: B018 - asked for
+
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def headings(page):
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_link_leads_somewhere():
+    lost = []
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        for link in LINK.findall(re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)):
+            path, _, heading = link.partition("#")
+            target = page.parent / path if path else page
+            if "://" not in link and not (target.exists() and (not heading or heading in headings(target))):
+                lost.append(f"{page.relative_to(ROOT)}: {link}")
+    assert lost == []
+
+
+def test_every_page_is_reached_from_the_readme():
+    """By links; a folder's leads to its pages."""
+    seen, to_do = set(), [ROOT / "README.md"]
+    while to_do:
+        page = to_do.pop().resolve()
+        if page.is_dir():
+            to_do += page.glob("*.md")
+        elif page.suffix == ".md" and page not in seen:
+            seen.add(page)
+            links = [link.partition("#")[0] for link in LINK.findall(page.read_text()) if "://" not in link]
+            to_do += [page.parent / link for link in links if link]
+    assert {str(page.relative_to(ROOT)) for page in {*(ROOT / "docs").rglob("*.md")} - seen} == set()
