@@ -1,6 +1,6 @@
 """A LangChain agent whose process dies after the refund, and that pays once all the same: no model key is needed.
 
-``python examples/langgraph_refund.py`` (with ``pip install 'settled[langchain]' langgraph-checkpoint-sqlite``)
+``python examples/langgraph_refund.py`` (with ``pip install '.[langchain]' langgraph-checkpoint-sqlite``)
 """
 
 from __future__ import annotations

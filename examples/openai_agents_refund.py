@@ -1,6 +1,6 @@
 """An agent of the OpenAI Agents SDK whose process dies after the refund, and that pays once: no model key is needed.
 
-``python examples/openai_agents_refund.py`` (with ``pip install 'settled[openai-agents]'``)
+``python examples/openai_agents_refund.py`` (with ``pip install '.[openai-agents]'``)
 """
 
 from __future__ import annotations

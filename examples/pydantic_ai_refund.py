@@ -1,6 +1,6 @@
 """A Pydantic AI agent whose process dies after the refund, and that pays once all the same: no model key is needed.
 
-``python examples/pydantic_ai_refund.py`` (with ``pip install 'settled[pydantic-ai]'``)
+``python examples/pydantic_ai_refund.py`` (with ``pip install '.[pydantic-ai]'``)
 """
 
 from __future__ import annotations

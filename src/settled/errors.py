@@ -6,7 +6,7 @@ SettledError
 │   ├── CallNotDone           proved not done; may be tried again
 │   ├── CallUnknown           the effect may have happened; in the queue
 │   ├── CallPartial           done in part
-│   ├── CallInProgress        another owner is at work on it
+│   ├── CallInProgress        another owner is at work on it, or a person's leave is waited for
 │   ├── CallConflict          the same key came with other arguments
 │   ├── CallRejected          nothing was tried: breaker, budget, deadline, untold calls
 │   ├── CallRefused           a person (or an end that was recorded) refused it
@@ -84,7 +84,7 @@ class CallPartial(CallError):
 
 
 class CallInProgress(CallError):
-    """Another owner is at work on this call; ask again later."""
+    """Another owner is at work on this call, or a person's leave is waited for; ask again later."""
 
     code = "in_progress"
 

@@ -1,7 +1,13 @@
 """A result that the journal cannot keep is told of when that happens, with what to return instead."""
 
+import enum
 import logging
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 
+import pydantic
 import pytest
 
 import settled
@@ -62,3 +68,32 @@ def test_no_text_of_the_value_is_told(guard, caplog):
     connect("ann")
     assert caplog.messages
     assert "hunter2" not in caplog.text
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclass
+class Point:
+    x: int
+
+
+class Order(pydantic.BaseModel):
+    number: int
+
+
+KEPT = [b"x", {1}, Decimal("1.10"), uuid.UUID(int=1), datetime(2031, 2, 3, tzinfo=UTC), {"a": [None]}]
+
+
+@pytest.mark.parametrize("value", [*KEPT, Colour.RED, Point(1), Order(number=1)], ids=repr)
+def test_plain_data_and_values_of_the_annotated_type_are_given_again(guard, caplog, value):
+    def make(to: str):
+        return value
+
+    make.__annotations__["return"] = type(value) if value not in KEPT else object
+    tool = guard.tool(effect="write")(make)
+    for _ in range(2):
+        with guard.run("r"):
+            again = tool("ann")
+    assert (again, type(again), caplog.messages) == (value, type(value), [])

@@ -144,6 +144,7 @@ def test_status_counts(shop):
     shop.make("mail", to="a")
     ended = shop.cli("status")
     assert (ended.code, shop.cli("status", "--fail").code) == (0, 1)
+    assert "to see why alerts are not delivered: settled alerts list" in ended.err
     for words in ("1 succeeded", "2 unknown", "1 undeclared", "s ago", "2 not delivered"):
         assert words in ended.out
     document = shop.cli("status", "--json").json

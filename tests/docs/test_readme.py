@@ -1,6 +1,7 @@
 """The README's code does what the README says."""
 
 import json
+import multiprocessing
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -12,16 +13,29 @@ import settled
 from settled.core.states import State
 from settled.ports import CallQuery
 from tests.pages import run
-from tests.waiting import until
 
 
-def test_five_lines():
-    names = run("README.md", 0)
+def test_five_lines_that_are_started_again():
+    """The README's table: a call whose end is on record is not made again, and one that was cut off is not either."""
+    made, body = [], {"-> str: ...": "-> str: return made(title)"}
+    with run("README.md", 0, made=lambda title: made.append(title) or "T-1", replace=body)["guard"]:
+        pass
+    names = run("README.md", 0, made=lambda title: made.append(title) or "T-2", replace=body)
     with names["guard"]:
-        ticket = names["create_ticket"]
-        ticket.function = lambda title, body: f"{title}: {body}"
-        assert ticket(title="x", body="y") == "x: y"
-        assert ticket.call(title="x", body="y").status == "succeeded"
+        assert (names["ticket"], made) == ("T-1", ["The lamp came broken"])
+        assert names["create_ticket"].call(title="x", body="y").status == "succeeded", "outside of the run"
+
+
+def test_five_lines_that_are_killed_in_the_middle_of_the_call():
+    dies = {"-> str: ...": "-> str: os._exit(9)", "import settled": "import settled, os"}
+    child = multiprocessing.get_context("spawn").Process(target=run, args=("README.md", 0), kwargs={"replace": dies})
+    child.start()
+    child.join(60)
+    assert child.exitcode == 9
+    with pytest.raises(settled.CallUnknown):
+        run("README.md", 0)
+    with settled.Guard("sqlite:///agent.db") as guard:
+        assert [str(call.state) for call in guard.journal.find(CallQuery())] == ["unknown"]
 
 
 class Shop(ThreadingHTTPServer):
@@ -103,15 +117,15 @@ def test_a_run_that_needs_leave(guard):
     def cancel_booking(booking: str) -> str:
         return booking
 
-    def approve():
-        waiting = CallQuery(states=(State.AWAITING_APPROVAL,))
-        until(lambda: guard.journal.find(waiting), "a call that needs leave")
-        guard.approve(guard.journal.find(waiting)[0].operation_id, by="eva")
-
-    person = threading.Thread(target=approve)
-    person.start()
-    run("README.md", 4, guard=guard, cancel_booking=cancel_booking, known_account=lambda to, amount: True)
-    person.join()
+    around = {"guard": guard, "known_account": lambda to, amount: True}
+    first = run(
+        "README.md", 4, cancel_booking=cancel_booking, replace={"pay.call": "pay.options(wait=0).call"}, **around
+    )
+    assert first["paid"].status == "awaiting_approval"
+    guard.approve(first["paid"].operation_id, by="eva")
+    with guard.run("trip-42"):
+        first["book"]("flight")
+        assert first["pay"].call("ann", 900).status == "succeeded"
     assert str(guard.journal.run("", "trip-42").state) == "completed"
     (paid,) = guard.journal.find(CallQuery(tool="pay"))
     assert (paid.state, paid.leave.by) == (State.SUCCEEDED, ("eva",))

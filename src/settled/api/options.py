@@ -80,7 +80,8 @@ class ToolOptions(TypedDict, total=False):
             the record, never in doubt), ``"write"`` (none of these: never repeated while in doubt). Undeclared counts
             as ``"write"`` and is shown as undeclared.
         key: names the business action: a template over the arguments (``"order:{order_id}"``) or a function of them.
-            The same key is the same call for ever; other arguments under it are a conflict.
+            The same key is the same call for ever; other arguments under it are a conflict. On record it stands as
+            the tool's name and a digest.
         key_format: form in which the tool gets its key: ``"text"``, ``"text36"``, ``"text64"``, ``"hex32"``,
             ``"hex64"``, ``"uuid"``.
         key_scope: ``"tenant"``, or ``"run"``: the business key holds within its run only.

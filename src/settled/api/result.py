@@ -44,7 +44,7 @@ class Result(Struct, Generic[T_co], frozen=True, kw_only=True):
         reason: a short, stable word: the fault's code (``http_503``, ``read_timeout``), or for ``rejected``
             ``breaker_open``, ``deadline``, ``superseded``, ``rolled_back``, ``untold_before``, ``unknown_before``,
             ``unsettled_before``, for a joined agent ``run_ended`` and ``not_in_token``; for ``awaiting_approval`` what
-            asks for leave, or ``by_hand``: a person is to do it.
+            asks for leave, or ``by_hand``: a person is to do it. Where a person has decided, their own words.
         value: what the tool returned; what was done and what failed for ``partial``.
         value_available: false if there is no value to give: it did not succeed, or its value was not kept.
         replayed: answered from the record; nothing was executed for this ask.

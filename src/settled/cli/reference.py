@@ -24,6 +24,19 @@ with their age. No command creates a journal. Output has colours on a terminal o
 
 `SETTLED_JOURNAL` and `SETTLED_APP` stand for `--journal` and `--app`. With `--app` the app's guard is used, with its
 journal, its tools and its encryption key; where both are given they must mean the same journal.
+
+| to | type |
+|---|---|
+| see how things stand | `settled status` |
+| see what waits for a person, and decide | `settled queue list`, `show`, `claim`, `probe`, `resolve` |
+| give leave, or refuse it | `settled queue approve`, `refuse` |
+| explain a call: each attempt, its evidence, its log | `settled calls show OP` |
+| explain a task: line by line, with what undid it | `settled runs show RUN` |
+| undo a task; go on with undoing | `settled runs compensate RUN`, `settled runs resume` |
+| keep a tool from being called | `settled tools pause NAME` |
+| settle what lost processes have left | `settled reconcile` once, `settled worker` on a schedule |
+| see whether somebody has changed the log | `settled journal verify` |
+| export, page by page | `settled calls list --json --limit 10000 --after OP`, `settled calls show OP --json` |
 """
 
 

@@ -77,5 +77,7 @@ def _show(target: Target, found: list[Call], document: dict[str, Any], now: Mome
             ("breakers open", ", ".join(document["breakers_open"])),
         ]
     )
+    if document["alerts_undelivered"]:
+        output.tell(f"to see why alerts are not delivered: settled alerts list{target.given.options()}")
     if found or document["findings"]:
         output.tell(f"to look at the queue: settled queue list{target.given.options()}")

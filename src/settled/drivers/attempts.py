@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Generator
+from contextlib import suppress
 from functools import lru_cache
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from settled import host
@@ -19,11 +22,15 @@ from settled.errors import Executed, ForkedError, PartlyDone, ToolSignal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from settled.core.model import Moment
     from settled.drivers.floor import Binding, Floor
 
 
+LOG = logging.getLogger("settled")
+MOST_PLACES = 8
+"""Of where an error came from: the innermost."""
 SHORTEST_SLEEP = 1e-6
 """Seconds: a shorter wait is over before the system, or the loop, comes back from it."""
 
@@ -128,6 +135,8 @@ def raised(
         if isinstance(error, Executed):
             return returned(error.result, command, binding, floor, abandoned=abandoned)
         outcome = _said(error, binding)
+    if LOG.isEnabledFor(logging.DEBUG):
+        _say_where(error, command, binding)
     if command.call is None:  # it needs no journal, which may be far away: not its clock either
         return Ended(outcome, over, floor.draw(), floor.now(), abandoned, floor.wall())
     sight = None if binding.wires is None else sight_of(command, binding, failed=over)
@@ -139,6 +148,20 @@ def _said(error: ToolSignal, binding: Binding) -> Raised:
         return Raised(error)
     data, note = binding.encode(error.answer if error.answered else {"done": error.done, "failed": error.failed})
     return Raised(error, data=data, note=note)
+
+
+def _say_where(error: BaseException, command: Invoke, binding: Binding) -> None:
+    """Say for who looks for a bug where the tool failed; what it said may hold secrets, and is on record, cleaned."""
+    with suppress(Exception):  # the attempt is not on record yet
+        steps = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__) if not _is_ours(frame)]
+        places = [f"{code.co_filename}:{line} in {code.co_name}" for code, line in steps[-MOST_PLACES:]]
+        call = command.call.operation_id if command.call is not None else "not recorded"
+        kind, path = type(error).__qualname__, ", ".join(places)
+        LOG.debug("%s, attempt %d: %s by way of %s [%s]", binding.tool, command.no, kind, path, call)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == "settled"
 
 
 def late_of(command: Invoke, binding: Binding, floor: Floor) -> Callable[[Ended], None]:

@@ -126,6 +126,11 @@ def test_no_such_database(postgres, tmp_path):
         PostgresJournal(postgres.url().replace("/postgres?", "/nothing?"), spill=tmp_path / "spill")
 
 
+def test_no_such_user(postgres, tmp_path):
+    with pytest.raises(JournalError, match="refuses this user: correct the address"):
+        PostgresJournal(postgres.url().replace("postgres@", "nobody@"), spill=tmp_path / "spill")
+
+
 def test_a_missing_journal_that_must_exist(postgres, open_journal, schema_name):
     for options in ({"must_exist": True}, {"journal_id": "jn_other"}):
         with pytest.raises(JournalError, match="does not exist, and it must"):
@@ -150,6 +155,10 @@ def test_a_wrong_password_and_a_missing_right(tmp_path):
         with server.connect() as connection:
             connection.execute("ALTER ROLE agent NOLOGIN")
         with pytest.raises(JournalError, match="refuses this user: correct the address"):
+            PostgresJournal(address.format("right"), spill=tmp_path / "spill")
+        rules.write_text("local all postgres trust\n")
+        server.restart()
+        with pytest.raises(JournalError, match="refuses this user: correct the address, or the server's"):
             PostgresJournal(address.format("right"), spill=tmp_path / "spill")
 
 

@@ -27,7 +27,8 @@ _WORDS: Final = {
     "28000": "it refuses this user: correct the address, or the server's pg_hba.conf",
     "3D000": "it has no such database: create it, or correct the address",
     "3F000": "it has no such schema: correct schema=, or let the user create it",
-    "42501": "the user lacks a right: let its owner grant it (the schema's tables, and CREATE to migrate)",
+    "42501": "the user lacks a right: let its owner grant it (the schema's tables; to begin a journal, or to "
+    "migrate one, CREATE on the database)",
     "42P01": "a table of the journal is missing: restore it, or correct schema=",
     "53100": "the server's disk is full: make room",
     "53200": "the server is out of memory",
@@ -41,7 +42,8 @@ _WORDS: Final = {
 }
 _UNSUPPORTED: Final = "0A000"
 _UNREACHABLE: Final = "the server cannot be reached: check that it runs, and host and port"
-_HOPELESS: Final = ("authentication failed", "no password", "does not exist", "is not permitted to log in")
+_NOT_THIS_USER: Final = ("not permitted to log in", "no pg_hba.conf entry", "FATAL:  role ")
+_HOPELESS: Final = ("authentication failed", "no password", "does not exist", *_NOT_THIS_USER)
 
 
 def again(fault: psycopg.Error) -> bool:
@@ -82,7 +84,7 @@ def _words(fault: psycopg.Error) -> str:
         return _WORDS["3D000"]
     if fault.sqlstate is None and ("too many clients" in said or "remaining connection slots" in said):
         return _WORDS["53300"]
-    if fault.sqlstate is None and "not permitted to log in" in said:
+    if fault.sqlstate is None and any(words in said for words in _NOT_THIS_USER):
         return _WORDS["28000"]
     if fault.sqlstate == _UNSUPPORTED and "during recovery" in said:  # what a standby says to BEGIN READ WRITE
         return _WORDS["25006"]
