@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from settled.core.budget import TokenWindow
-from settled.core.commands import Ended, Invoke, Owners, Refund, Repeat, Report, Shut, Woke
+from settled.core.commands import Admitted, Ended, Invoke, Owners, Refund, Repeat, Report, Shut, Woke
 from settled.core.joins import JoinRun
 from settled.core.lanes import lane_id
 from settled.core.metering import LookAtTokens, Meter
 from settled.core.model import Effect
 from settled.core.policy import Limits
+from settled.core.retry import Again
 from settled.core.runs import EnterRun, SaveState
-from settled.core.series import first_of
+from settled.core.series import another, first_of
 from settled.core.values import replace
 from settled.errors import NotExecuted
 from tests.core.build import OTHER, at, journal
@@ -42,6 +43,21 @@ class GoingOn(Script):
         return self.to_its_end(life.go_on(self.perform(first_of(life.policy.timeout))))
 
 
+class Asking(Script):
+    """Makes all attempts where no machine is at work, as the drivers do where nothing limits a call."""
+
+    def drive(self, life: Life) -> Answer:
+        """Ask after each attempt what follows."""
+        self.life = life
+        step = life.after(self.perform(first_of(life.policy.timeout)))
+        while isinstance(step, Again):
+            ready = self.perform(Repeat(step.cost, step.delay, None, step.refresh))
+            if not isinstance(ready, Admitted):
+                return self.to_its_end(life.not_ready(step, ready))
+            step = life.after(self.perform(another(life.policy.timeout, life.made + 1)))
+        return step
+
+
 @pytest.mark.parametrize("timeout", [None, 7.0])
 def test_the_first_attempt_without_a_machine_is_the_one_that_a_machine_makes(timeout: float | None) -> None:
     script = Script(journal(), ["value"])
@@ -63,9 +79,12 @@ STORIES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.parametrize("way", [GoingOn, Asking])
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
-def test_a_machine_that_goes_on_comes_to_what_it_would_have_come_to_from_the_start(story: dict[str, Any]) -> None:
-    whole, later = Script(journal(), **story), GoingOn(journal(), **story)
+def test_a_machine_that_goes_on_comes_to_what_it_would_have_come_to_from_the_start(
+    story: dict[str, Any], way: type[Script]
+) -> None:
+    whole, later = Script(journal(), **story), way(journal(), **story)
     assert drive(later, read()) == drive(whole, read())
     assert (later.sent, later.now) == (whole.sent, whole.now)
 

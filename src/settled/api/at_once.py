@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from settled.api import answering
 from settled.api.asking import NOWHERE, place_of
 from settled.api.binding import make_binding
@@ -25,15 +23,8 @@ if TYPE_CHECKING:
     from settled.api.guard import Guard
     from settled.api.result import Result
     from settled.core.answer import Answer
-    from settled.core.commands import Flow, Shut
+    from settled.core.machine import Life
     from settled.drivers.floor import Binding
-
-
-class Begun(Struct, frozen=True):
-    """A call whose first attempt did not succeed, or was not made."""
-
-    prepared: Prepared
-    flow: Flow[Answer]
 
 
 def binding_of(guard: Guard, bound: BoundCall[Any]) -> Binding | None:
@@ -55,9 +46,10 @@ def value_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Any:
     event = sync.attempt(first_of(binding.policy.timeout), binding, guard.floor)
     if type(event) is Ended and type(event.outcome) is Returned and event.fault is None:
         return event.outcome.value
-    begun = _begun(guard, bound, binding, sync.heed(event))
+    life = without_limits(guard, None, binding)
+    step = life.after(sync.heed(event))
     del event  # an error's traceback keeps this frame, which would keep the error
-    return answering.value_of(guard, begun.prepared, sync.drive(begun.flow, sync.Hand(binding, guard.floor)))
+    return _value(guard, bound, binding, life, sync.go_on(life, step, binding, guard.floor))
 
 
 def result_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Result[Any]:
@@ -65,9 +57,11 @@ def result_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Result[A
     event = sync.attempt(first_of(binding.policy.timeout), binding, guard.floor)
     if type(event) is Ended and type(event.outcome) is Returned and event.fault is None:
         return answering.to_result(guard, bound.tool, by_itself(event.outcome, 1))
-    begun = _begun(guard, bound, binding, sync.heed(event))
+    life = without_limits(guard, None, binding)
+    step = life.after(sync.heed(event))
     del event  # as above
-    return answering.finish(guard, begun.prepared, sync.drive(begun.flow, sync.Hand(binding, guard.floor)))
+    answer = sync.go_on(life, step, binding, guard.floor)
+    return answering.finish(guard, Prepared(bound, life, binding), answer)
 
 
 async def avalue_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Any:
@@ -75,9 +69,10 @@ async def avalue_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> An
     event = await unrecorded.attempt(first_of(binding.policy.timeout), binding, guard.floor)
     if type(event) is Ended and type(event.outcome) is Returned and event.fault is None:
         return event.outcome.value
-    begun = _begun(guard, bound, binding, event)
+    life = without_limits(guard, None, binding)
+    step = life.after(event)
     del event  # as above
-    return answering.value_of(guard, begun.prepared, await aio.drive(begun.flow, aio.Hand(binding, guard.floor)))
+    return _value(guard, bound, binding, life, await aio.go_on(life, step, binding, guard.floor))
 
 
 async def aresult_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> Result[Any]:
@@ -85,11 +80,12 @@ async def aresult_of(guard: Guard, bound: BoundCall[Any], binding: Binding) -> R
     event = await unrecorded.attempt(first_of(binding.policy.timeout), binding, guard.floor)
     if type(event) is Ended and type(event.outcome) is Returned and event.fault is None:
         return answering.to_result(guard, bound.tool, by_itself(event.outcome, 1))
-    begun = _begun(guard, bound, binding, event)
-    del event  # as above
-    return answering.finish(guard, begun.prepared, await aio.drive(begun.flow, aio.Hand(binding, guard.floor)))
-
-
-def _begun(guard: Guard, bound: BoundCall[Any], binding: Binding, event: Ended | Shut) -> Begun:
     life = without_limits(guard, None, binding)
-    return Begun(Prepared(bound, life, binding), life.go_on(event))
+    step = life.after(event)
+    del event  # as above
+    answer = await aio.go_on(life, step, binding, guard.floor)
+    return answering.finish(guard, Prepared(bound, life, binding), answer)
+
+
+def _value(guard: Guard, bound: BoundCall[Any], binding: Binding, life: Life, answer: Answer) -> Any:
+    return answering.value_of(guard, Prepared(bound, life, binding), answer)

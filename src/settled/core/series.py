@@ -83,6 +83,8 @@ class Series(Wire):
     """The intent took longer than the lease: the next attempt must not be sent."""
     returned: Returned | None = None
     """What the last attempt gave, if it did not raise. (What it raised is held no longer than it is read.)"""
+    fault: Fault | None = None
+    """How the last attempt without a record has failed."""
     state: RunState | None = None
     """The state of the asker's run, saved with each end."""
     share: Share | None = None
@@ -144,18 +146,28 @@ class Series(Wire):
 
     def go_on(self, event: Event) -> Flow[Answer]:
         """Go on with a call that needs no record, whose first attempt has come to ``event``."""
-        while type(event) is Ended and (fault := event.fault) is not None:
-            self.made, self.at = self.made + 1, event.at
-            step = self._plan(fault, event, doubtful=False)
-            if type(step) is Again:
-                step = (yield from self._pause(step)) or step
-            if type(step) is Stop:
-                return self._given_up(fault, step)
-            no, unlimited = self.made + 1, self.limits.deadline is None
-            event = yield another(self.policy.timeout, no) if unlimited else self._invocation(None, no)
-        if type(event) is Ended:
+        step = self.after(event)
+        while type(step) is Again:
+            stop = yield from self._pause(step)
+            if stop is not None:
+                return self._given_up(stop)
+            step = self.after((yield self._invocation(None, self.made + 1)))
+        return expect(step, Answer)
+
+    def after(self, event: Event) -> Again | Answer:
+        """Decide what follows what an attempt without a record has come to."""
+        if type(event) is not Ended:
+            return _turned_away(expect(event, Shut))
+        if event.fault is None:
             return by_itself(expect(event.outcome, Returned), self.made + 1)
-        return _turned_away(expect(event, Shut))
+        self.made, self.at, self.fault = self.made + 1, event.at, event.fault
+        step = self._plan(event.fault, event, doubtful=False)
+        return step if type(step) is Again else self._given_up(expect(step, Stop))
+
+    def not_ready(self, step: Again, event: Event) -> Flow[Answer]:
+        """Give such a call up, since asking for a repeat has come to ``event``."""
+        stop = yield from self._asked(step, event)
+        return self._given_up(expect(stop, Stop))
 
     def _invocation(self, call: Call | None, no: int) -> Invoke:
         deadline = self.limits.deadline
@@ -298,7 +310,9 @@ class Series(Wire):
     def _pause(self, step: Again) -> Flow[Stop | None]:
         """Make ready for a repeat. Returns why there is none, having given back what was taken for it."""
         elsewhere = None if self.share is None else (yield from self._sent_elsewhere(self.share))
-        event = yield Repeat(step.cost, step.delay, elsewhere, step.refresh)
+        return (yield from self._asked(step, (yield Repeat(step.cost, step.delay, elsewhere, step.refresh))))
+
+    def _asked(self, step: Again, event: Event) -> Flow[Stop | None]:
         self.at = event.at
         if type(event) is Admitted:
             if not self.abandoned and (self.limits.deadline is None or self._time_left()):
@@ -354,9 +368,11 @@ class Series(Wire):
         answer = Answer(status, "journal_failed", call, fault=fault, recorded=False, attempts=self.made)
         return replace(answer, value=self.value, fresh=True) if fault is None else answer
 
-    def _given_up(self, fault: Fault, step: Stop) -> Answer:
-        state = State.FAILED if fault.final else State.NOT_DONE
-        reason, fault = why(fault, step), replace(fault, message=self.clean(fault.message))
+    def _given_up(self, step: Stop) -> Answer:
+        """Answer for a call without a record whose last attempt has failed."""
+        assert self.fault is not None  # that is how it failed
+        state = State.FAILED if self.fault.final else State.NOT_DONE
+        reason, fault = why(self.fault, step), replace(self.fault, message=self.clean(self.fault.message))
         return Answer(STATUS_OF[state], reason, fault=fault, retry_after=step.park, recorded=False, attempts=self.made)
 
     @property

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import Struct
 
 from settled import host
+from settled.core.answer import Answer
 from settled.core.commands import (
     Admit,
     Admitted,
@@ -28,8 +29,11 @@ from settled.core.commands import (
     Spill,
     Transact,
     Woke,
+    expect,
 )
 from settled.core.model import Effect
+from settled.core.retry import Again
+from settled.core.series import another
 from settled.core.values import replace
 from settled.current import current
 from settled.drivers.alarm import alarm_of
@@ -64,7 +68,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import TypeVar
 
-    from settled.core.answer import Answer
     from settled.core.call import Call
     from settled.core.commands import Command, Event, Flow
     from settled.core.machine import Life
@@ -95,6 +98,17 @@ async def drive(flow: Flow[T], hand: Hand) -> T:
     finally:
         if hand.here:
             hand.close()
+
+
+async def go_on(life: Life, step: Again | Answer, binding: Binding, floor: Floor) -> Answer:
+    """Make the further attempts of a call that needs no record and has no limits, one after the other."""
+    hand, timeout = Hand(binding, floor), binding.policy.timeout
+    while type(step) is Again:
+        ready = await hand.repeat(Repeat(step.cost, step.delay, None, step.refresh))
+        if type(ready) is not Admitted:
+            return await drive(life.not_ready(step, ready), hand)
+        step = life.after(await attempt(another(timeout, life.made + 1), binding, floor))
+    return expect(step, Answer)
 
 
 def make(life: Life, binding: Binding, floor: Floor) -> Coroutine[Any, Any, Answer]:
@@ -196,7 +210,8 @@ class Hand(Struct):
         self.running = None
         return await apart("settled-spill", self.floor.perform, command, self.binding)
 
-    async def _repeat(self, command: Repeat) -> Admitted | Shut | Refused | Woke:
+    async def repeat(self, command: Repeat) -> Admitted | Shut | Refused | Woke:
+        """Make ready for a further attempt."""
         binding, floor = self.binding, self.floor
         refused = floor.spend(binding, command)
         if refused:
@@ -326,7 +341,7 @@ class Hand(Struct):
     waiting: ClassVar[dict[type, Callable[[Hand, Any], Coroutine[Any, Any, Event]]]] = {
         Transact: _transact,
         Invoke: _invoke,
-        Repeat: _repeat,
+        Repeat: repeat,
         Join: _join,
         Sleep: _sleep,
         AwaitCall: _await,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import Struct
 
 from settled import host
+from settled.core.answer import Answer
 from settled.core.commands import (
     Admit,
     Admitted,
@@ -30,7 +31,10 @@ from settled.core.commands import (
     Tell,
     Transact,
     Woke,
+    expect,
 )
+from settled.core.retry import Again
+from settled.core.series import another
 from settled.core.values import replace
 from settled.drivers.attempts import SHORTEST_SLEEP, finished, late_of, probed, raised, run_here, timed_out
 from settled.drivers.joining import join
@@ -44,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from settled.core.answer import Answer
     from settled.core.call import Call
     from settled.core.commands import Command, Event, Flow
     from settled.core.machine import Life
@@ -88,6 +91,18 @@ def make(life: Life, binding: Binding, floor: Floor) -> Answer:
         raise
     finally:
         floor.asking.discard(asker)
+
+
+def go_on(life: Life, step: Again | Answer, binding: Binding, floor: Floor) -> Answer:
+    """Make the further attempts of a call that needs no record and has no limits, one after the other."""
+    hand, timeout = Hand(binding, floor), binding.policy.timeout
+    while type(step) is Again:
+        ready = hand.repeat(Repeat(step.cost, step.delay, None, step.refresh))
+        if type(ready) is not Admitted:
+            return drive(life.not_ready(step, ready), hand)
+        # what it comes to is not kept in a name, as below
+        step = life.after(heed(attempt(another(timeout, life.made + 1), binding, floor)))
+    return expect(step, Answer)
 
 
 def attempt(command: Invoke, binding: Binding, floor: Floor) -> Ended | Shut:
@@ -167,7 +182,8 @@ class Hand(Struct):
         self.floor.report(self.binding, command.verdict, now)
         return Woke(now)
 
-    def _repeat(self, command: Repeat) -> Admitted | Shut | Refused:
+    def repeat(self, command: Repeat) -> Admitted | Shut | Refused:
+        """Make ready for a further attempt."""
         refused = self.floor.spend(self.binding, command)
         if refused:
             return Refused(refused, self.floor.now())
@@ -251,7 +267,7 @@ class Hand(Struct):
         Admit: _admit,
         Invoke: _invoke,
         Report: _report,
-        Repeat: _repeat,
+        Repeat: repeat,
         Join: _join,
         Sleep: _sleep,
         AwaitCall: _await,
