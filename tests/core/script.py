@@ -205,7 +205,7 @@ def told(answer: Answer) -> tuple[str, str]:
 
 def policy(**changes: Any) -> Policy:
     terms = {k: changes.pop(k) for k in ("effect", "lifetime", "remote_retention") if k in changes}
-    return Policy(terms=replace(Terms(), **terms), backoff=Backoff(base=1.0, throttled_base=2.0), **changes)
+    return Policy(terms=replace(Terms(), **terms), **{"backoff": Backoff(base=1.0, throttled_base=2.0), **changes})
 
 
 def life(policy: Policy, *, record: bool = True, limits: Limits | None = None, **changes: Any) -> Life:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from settled.core.backoff import Backoff
 from settled.core.budget import TokenWindow
 from settled.core.commands import Admitted, Ended, Invoke, Owners, Refund, Repeat, Report, Shut, Woke
 from settled.core.joins import JoinRun
@@ -102,6 +103,13 @@ def test_attempts_are_bounded_with_the_first_one_counted() -> None:
     assert (told(answer), answer.attempts) == (("not_done", "connection_reset"), 2)
     assert [i.no for i in sent(script, Invoke)] == [1, 2]
     assert [i.first for i in sent(script, Invoke)] == [True, False]  # only the first pays into the pool
+
+
+@pytest.mark.parametrize("way", [GoingOn, Asking])
+def test_decorrelated_waits_grow_from_the_one_before(way: Any) -> None:
+    script = way(journal(), [LOST, LOST, LOST, "value"])
+    drive(script, read(attempts=4, backoff=Backoff(jitter="decorrelated", base=1.0)))
+    assert [c.seconds for c in sent(script, Repeat)] == [2.0, 3.5, 5.75]  # 1 + half of what lies up to 3 * the last
 
 
 def test_how_long_to_wait_is_reckoned_from_the_end_of_the_first_attempt() -> None:

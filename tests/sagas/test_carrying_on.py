@@ -89,7 +89,9 @@ def test_a_compensation_that_needs_leave_waits_for_it_in_its_own_record(desk):
 
     with guard.run("gift") as run:
         give("flowers")
+        began = time.monotonic()
         sagas.roll_back(guard, sagas.order_for(guard, "gift", tenant="", reason="x", entry=run.entry, wait=0.0))
+        assert time.monotonic() - began < 4.0, "there was no time to wait for a person"
     [asked] = waiting(guard.journal)
     assert (asked.tool, str(asked.state)) == ("take_back", "awaiting_approval")
     assert carrying_on.unfinished(guard) == []

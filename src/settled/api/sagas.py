@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from settled import host
 from settled.api import remains
 from settled.api.binding import make_binding
-from settled.api.bound import BoundCall, CallOptions
+from settled.api.bound import ORDINARY, BoundCall, CallOptions
 from settled.api.queue import Listening
 from settled.api.undoing import NotFilled, arguments_for
 from settled.core.answer import STATUS_OF
@@ -163,8 +163,8 @@ def _perform(guard: Guard, command: Any) -> Any:
             if found is not None:
                 call = sync.drive(settle(call, found.policy, seconds), sync.Hand(found, floor))
             return SettledStep(call, floor.now())
-        case Compensate(call):
-            bound = undoing_call(guard, call)
+        case Compensate(call, seconds):
+            bound = undoing_call(guard, call, seconds)
             return bound if isinstance(bound, Compensated) else _came_to(guard, bound.call())
         case AwaitCall() | Sleep():
             return sync.Hand(_NOBODY, floor).perform(command)
@@ -184,8 +184,8 @@ async def _aperform(guard: Guard, command: Any) -> Any:
             if found is not None:
                 call = await aio.drive(settle(call, found.policy, seconds), aio.Hand(found, floor))
             return SettledStep(call, floor.now())
-        case Compensate(call):
-            bound = undoing_call(guard, call)
+        case Compensate(call, seconds):
+            bound = undoing_call(guard, call, seconds)
             return bound if isinstance(bound, Compensated) else _came_to(guard, await bound.acall())
         case AwaitCall():
             return await aio.Hand(_NOBODY, floor).perform(command)
@@ -223,8 +223,8 @@ def undoing_of(guard: Guard, call: Call) -> Call | None:
     return next(iter(guard.journal.find(CallQuery(scope=f"undo:{call.operation_id}", limit=1))), None)
 
 
-def undoing_call(guard: Guard, call: Call) -> BoundCall[Any] | Compensated:
-    """Return the call that undoes a step; or why it cannot be made here."""
+def undoing_call(guard: Guard, call: Call, seconds: float = ORDINARY.wait) -> BoundCall[Any] | Compensated:
+    """Return the call that undoes a step, which waits ``seconds`` at the most; or why it cannot be made here."""
     compensation = guard.tools.get(call.terms.compensate)
     if compensation is None:
         note = f"no tool {call.terms.compensate!r} is known to the process that rolls back"
@@ -233,7 +233,8 @@ def undoing_call(guard: Guard, call: Call) -> BoundCall[Any] | Compensated:
         arguments = arguments_for(guard, guard.tools.get(call.tool), compensation, call)
     except NotFilled as why:
         return _not_made(guard, "undo_not_filled", str(why))
-    return BoundCall(compensation, kwargs=arguments, options=CallOptions(undoes=call.operation_id))
+    options = CallOptions(undoes=call.operation_id, wait=min(seconds, ORDINARY.wait))
+    return BoundCall(compensation, kwargs=arguments, options=options)
 
 
 def _not_made(guard: Guard, reason: str, note: str) -> Compensated:

@@ -61,6 +61,8 @@ class Tries(Struct, frozen=True):
     doubtful: bool = False
     """An attempt, this one included, may have had its effect."""
     refreshed: bool = False
+    waited: float | None = None
+    """Seconds that were waited before this attempt."""
 
 
 def plan(fault: Fault, policy: Policy, limits: Limits, tries: Tries) -> Again | Stop:
@@ -71,7 +73,9 @@ def plan(fault: Fault, policy: Policy, limits: Limits, tries: Tries) -> Again | 
     throttled, refresh, asked = fault.throttled, fault.refresh, fault.retry_after
     delay = 0.0
     if not refresh:
-        delay = policy.backoff.delay(tries.made - 1, draw=tries.draw, throttled=throttled, retry_after=asked)
+        delay = policy.backoff.delay(
+            tries.made - 1, draw=tries.draw, throttled=throttled, retry_after=asked, previous=tries.waited
+        )
     if not fits(delay, tries.at, limits.deadline, max(LONGEST_WAIT, policy.backoff.cap)):
         return Stop("deadline", park=None if tries.doubtful else delay)
     if limits.tokens is not None and not limits.tokens():

@@ -72,6 +72,8 @@ class Compensate(Struct, frozen=True):
     """Make the call that undoes a step, under a key of its own; answered with ``Compensated``."""
 
     call: Call
+    seconds: float
+    """That are left to wait for whoever else is at it, or is to give leave."""
 
 
 class Compensated(Struct, frozen=True):
@@ -251,7 +253,7 @@ class Rollback:
         """Make the compensation; what may be tried again (an open breaker, say) is delayed, never dropped."""
         pause = PAUSES[1]
         while True:
-            done = expect((yield Compensate(call)), Compensated)
+            done = expect((yield Compensate(call, max(0.0, self.until - self.at))), Compensated)
             self.at = done.at
             again = done.status in ("not_done", "in_progress", "rejected") and done.reason != "paused"
             wait = pause if done.retry_after is None else max(done.retry_after, PAUSES[0])

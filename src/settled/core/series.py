@@ -79,6 +79,8 @@ class Series(Wire):
     made = 0
     """Attempts of this asker."""
     refreshed = False
+    waited: float | None = None
+    """Seconds before the last repeat."""
     late = False
     """The intent took longer than the lease: the next attempt must not be sent."""
     returned: Returned | None = None
@@ -201,10 +203,14 @@ class Series(Wire):
             return _DONE
         if ended.abandoned or self.abandoned:
             return Stop("cancelled")
-        tries = Tries(self.made, self.at, ended.draw, doubtful or fault.evidence in _IN_DOUBT, self.refreshed)
+        doubtful = doubtful or fault.evidence in _IN_DOUBT
+        tries = Tries(self.made, self.at, ended.draw, doubtful, self.refreshed, self.waited)
         if fault.refresh:
             self.refreshed = True
-        return plan(fault, self.policy, self.limits, tries)
+        step = plan(fault, self.policy, self.limits, tries)
+        if type(step) is Again:
+            self.waited = step.delay
+        return step
 
     def _end(self, call: Call, ended: Ended, fault: Fault | None, step: Again | Stop) -> Flow[Call | Answer]:
         """Put the attempt's end on record; a journal that fails now loses nothing."""
