@@ -14,8 +14,9 @@ from contextlib import closing
 import pytest
 
 import settled
-from settled.api import alerting
+from settled.api import alerting, notices
 from settled.core import notes
+from settled.core.alarms import TakeDelivery
 from settled.core.findings import Finding, Note
 from settled.core.model import Moment
 from settled.errors import DeclarationError
@@ -624,3 +625,76 @@ def test_sinks_and_receivers_are_both_told(place):
         assert guard.journal.alerts() == []
     assert heard.count("alert") == 1
     assert len(kept.notices) == 1
+
+
+def test_a_function_takes_nothing_from_the_receivers_of_another_process(shared_place):
+    (address, options), heard, kept = shared_place, [], Kept()
+    with (
+        settled.Guard(address, alerts=[kept], **options) as worker,
+        settled.Guard(address, alerts=[hear(heard)], **options) as app,
+    ):
+        for guard in (worker, app):
+            guard.floor.keeper.chores.pop()
+        worker.postman.round()  # it is there before there is anything to tell
+        pay, _ = declare(app)
+        for to in "abc":
+            pay.call(to=to)
+            app._deliver_alerts()
+        assert len(heard) == 3, "each once, though the rows stay"
+        worker.postman.round()
+        assert len(kept.notices) == 3
+        assert app.journal.alerts() == []
+
+
+def test_where_nobody_else_has_receivers_or_has_been_there_for_long_a_function_is_all_that_is_told(place, monkeypatch):
+    heard = []
+    with settled.Guard(place, alerts=[hear(heard)]) as app:
+        app.floor.keeper.chores.pop()
+        pay, _ = declare(app)
+        pay.call(to="a")
+        app._deliver_alerts()
+        assert (len(heard), app.journal.alerts()) == (1, [])
+        app.journal.perform(TakeDelivery("another", 0.0))
+        pay.call(to="b")
+        app._deliver_alerts()
+        assert (len(heard), len(app.journal.alerts())) == (2, 1)
+        monkeypatch.setattr(alerting, "GONE", -1.0)
+        app._deliver_alerts()
+        assert (len(heard), app.journal.alerts()) == (2, [])
+
+
+def hear(heard):
+    return lambda event, facts: heard.append(facts) if event == "alert" else None
+
+
+@pytest.mark.parametrize("lifetime", [0.0, 30.0])
+def test_what_its_own_probe_is_about_to_settle_calls_nobody(place, lifetime, monkeypatch):
+    kept = Kept()
+    with settled.Guard(place, alerts=[kept]) as guard:
+        guard.floor.keeper.chores.pop()
+        wait = doubtful(guard, max_request_lifetime=lifetime)
+        wait.options(wait=0.0).call(to="a")
+        guard.postman.round()
+        assert (kept.notices, len(guard.journal.alerts())) == ([], 1)
+        monkeypatch.setattr(notices, "PROBING", -lifetime - 60.0)
+        guard.postman._look_next = 0.0
+        guard.postman.round()
+        assert ([notice.kind for notice in kept.notices], guard.journal.alerts()) == (["unknown"], [])
+
+
+@pytest.mark.parametrize("lifetime", [120.0, 3600.0])
+def test_doubt_that_no_probe_ends_soon_is_told_at_once(place, lifetime):
+    kept = Kept()
+    with settled.Guard(place, alerts=[kept]) as guard:
+        guard.floor.keeper.chores.pop()
+        doubtful(guard, max_request_lifetime=lifetime).options(wait=0.0).call(to="a")
+        guard.postman.round()
+        assert [notice.kind for notice in kept.notices] == ["unknown"]
+
+
+def doubtful(guard, **options):
+    @guard.tool(effect="write", probe=lambda call: settled.Inconclusive("not yet"), **options)
+    def send(to: str) -> None:
+        raise TimeoutError("no answer")
+
+    return send

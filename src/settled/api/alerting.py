@@ -17,7 +17,7 @@ from settled import host
 from settled.api import notices
 from settled.api.delivering import Deliveries
 from settled.core import notes
-from settled.core.alarms import Raise, TakeDelivery, Tried, deliverer
+from settled.core.alarms import Raise, TakeDelivery, Tried, deliverer, delivers_since
 from settled.core.values import replace
 from settled.drivers.floor import LOG
 from settled.errors import JournalError
@@ -41,6 +41,10 @@ LOOK: Final = 2.0
 """Seconds between looks whether open alarms are still so."""
 LOOK_EACH: Final = 0.02
 """Seconds by which each open alarm makes them rarer."""
+PRESENT: Final = 3600.0
+"""Seconds between notes that receivers are told here, also while there is nothing to tell."""
+GONE: Final = 86_400.0
+"""Seconds after the last such note from which on functions of other processes are all that is told."""
 LAST: Final = 5.0
 """Seconds that closing waits for what can still be delivered."""
 
@@ -56,7 +60,7 @@ class Postman:
 
     def __init__(self, journal: Journal, receivers: Sequence[Receiver], told: Callable[[int], bool]) -> None:
         self.journal, self.receivers, self._told = journal, list(receivers), told
-        self._look_next = 0.0
+        self._look_next = self._present_next = 0.0
         self._rests: dict[str, float] = {}
         """Receiver -> until when it is left alone, on this process's monotonic clock."""
         self.forked()
@@ -110,6 +114,9 @@ class Postman:
             self._round()
 
     def _round(self) -> None:
+        if time.monotonic() >= self._present_next:
+            self.journal.perform(TakeDelivery(self._nonce, 0.0, host.this_process()))
+            self._present_next = time.monotonic() + PRESENT
         looks = time.monotonic() >= self._look_next
         if not looks and not self.journal.alerts(1):
             return
@@ -169,7 +176,7 @@ class Postman:
             self.journal.delivered([row.alert_id])  # they know
             return False
         due = self._due(name, tries)
-        if not (due or looks):
+        if not (due or looks) or (row.kind == "unknown" and notices.settles_soon(self.journal, row)):
             return False
         notice = notices.describe(self.journal, row.kind, subject, name, row.at)
         if notice is None:
@@ -247,6 +254,12 @@ class Postman:
         return {"attempts": number, "next": self.journal.now().wall + pause, "error": failure.why}
 
 
+def others_deliver(journal: Journal) -> bool:
+    """Whether receivers of other processes are to be told of the outbox, of late. Raises ``JournalError``."""
+    facts = notes.read(journal.notes(notes.SENDING).get("alerts"))
+    return delivers_since(facts, journal.now().wall - GONE)
+
+
 @contextmanager
 def _apart() -> Iterator[None]:
     """Within this, an alert that cannot be told of, since its record cannot be read, say, holds up no other."""
@@ -284,4 +297,4 @@ def probe_notice(journal: Journal, at: float) -> Notice:
     return Notice(identity, "test", "test", title, text, "info", at, journal.journal_id)
 
 
-__all__ = ["Postman", "pause_after", "probe_notice"]
+__all__ = ["Postman", "others_deliver", "pause_after", "probe_notice"]

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 from settled.api import answering, at_once, drafting, fallbacks, making, recalling
-from settled.api.alerting import Postman
+from settled.api.alerting import Postman, others_deliver
 from settled.api.breakers import KeptBreakers
 from settled.api.conversation import Conversations
 from settled.api.current_run import current_run
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MOST_REMEMBERED = 10_000
 """Calls outside of runs that were told as open, of which this process remembers that."""
+AT_ONCE = 100
+"""Alerts that functions are told of at a time."""
 
 
 class Guard(Declaring, Dispatching, Operating):
@@ -341,8 +343,11 @@ class Guard(Declaring, Dispatching, Operating):
         self.postman.forked()
 
     def _deliver_alerts(self) -> None:
-        """Hand the outbox to the sinks, and let the postman know; a row leaves it only after that."""
-        alerts = self.journal.alerts() if self.floor.sinks else ()
+        """Hand the outbox to the sinks, and let the postman know; a row leaves it only after that.
+
+        Where another process has receivers, it leaves the outbox when they have taken it.
+        """
+        alerts = self.journal.alerts(len(self._shown) + AT_ONCE) if self.floor.sinks else ()
         taken = [
             alert.alert_id
             for alert in alerts
@@ -352,6 +357,8 @@ class Guard(Declaring, Dispatching, Operating):
         if self.postman.receivers:
             self._shown = {alert.alert_id for alert in alerts}  # a sink that raises keeps nobody else from being told
             self.postman.poke()
+        elif taken and others_deliver(self.journal):
+            self._shown = set(taken)
         elif taken:
             self.journal.delivered(taken)
 

@@ -14,11 +14,15 @@ from settled.ports import Notice
 
 if TYPE_CHECKING:
     from settled.core.call import Call
-    from settled.ports import Journal
+    from settled.ports import Alert, Journal
 
 OF_CALLS: Final = ("unknown", "disputed", "undo", "approval", "by_hand")
 LONGEST: Final = 1000
 """Characters of a text."""
+PROBING: Final = 5.0
+"""Seconds for a probe, once a negative answer of it is proof."""
+LONGEST_HELD: Final = 60.0
+"""Seconds after the doubt within which all that must lie; where it does not, people are told at once."""
 _SEVERITY: Final[dict[str, Any]] = {
     "unknown": "error",
     "disputed": "critical",
@@ -63,6 +67,16 @@ def describe(journal: Journal, kind: str, subject: str, name: str, at: float) ->
     severity = _SEVERITY.get(kind, "error")
     identity = notice_id(journal.journal_id, name)
     return Notice(identity, kind, subject, title, text, severity, at, journal.journal_id, facts=known)
+
+
+def settles_soon(journal: Journal, row: Alert) -> bool:
+    """Whether a call in doubt is likely settled by its own probe before a person could look: that calls nobody yet."""
+    call = journal.get(row.operation_id)
+    if call is None or call.state is not State.UNKNOWN or not call.terms.probed:
+        return False
+    now = journal.now()
+    since = explain.proof(call, now).since
+    return since is not None and row.at <= now.wall < since + PROBING <= row.at + LONGEST_HELD
 
 
 def resolved(journal: Journal, told: dict[str, Any], at: float) -> Notice:

@@ -47,6 +47,11 @@ def deliverer(facts: dict[str, Any]) -> tuple[str, Owner] | None:
     return (facts["nonce"], Owner(**owner)) if owner else None
 
 
+def delivers_since(facts: dict[str, Any], wall: float) -> bool:
+    """Whether by this note some process has told receivers, or was there to do so, since a time on the wall clock."""
+    return bool(facts) and facts["until"] >= wall
+
+
 class Tried(Struct, frozen=True):
     """Note how far the delivery of an alert, or of its end, has come."""
 
@@ -76,4 +81,4 @@ class Raise(Struct, frozen=True):
             put(books, DELIVERY, self.delivery, None)
 
 
-__all__ = ["Raise", "TakeDelivery", "Tried", "deliverer"]
+__all__ = ["Raise", "TakeDelivery", "Tried", "deliverer", "delivers_since"]
