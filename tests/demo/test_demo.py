@@ -94,7 +94,11 @@ def test_the_table_is_plain_where_it_is_piped_and_lists_what_is_wrong(capsys, tm
 
 
 def test_a_long_list_of_cases_is_cut():
-    assert cases("t", [Case("M", "t", "w")] * 20)[-1].strip() == "... and 8 more"
+    assert cases("t", [Case(f"M{n}", "t", "w") for n in range(20)])[-1].strip() == "... and 8 more"
+
+
+def test_what_is_wrong_in_two_ways_is_listed_once():
+    assert cases("t", [Case("M", "t", "w"), Case("N", "t", "w"), Case("M", "t", "w")]) == ["t:", "  t M: w", "  t N: w"]
 
 
 @pytest.mark.parametrize(("text", "seeds"), [("3", [3]), ("1-4", [1, 2, 3, 4]), ("1-2,7", [1, 2, 7])])

@@ -59,7 +59,7 @@ def table(guarded: Figures, careful: Figures, title: str) -> Table:
 
 def cases(title: str, found: Iterable[Case]) -> list[str]:
     """Return lines that list cases under a title; none if there are none."""
-    every = list(found)
+    every = list(dict.fromkeys(found))  # one may be wrong in several ways
     listed = [f"  {case.tool} {case.mark}: {case.what}{_proof(case)}" for case in every[:_SHOWN]]
     rest = [f"  ... and {len(every) - _SHOWN} more"] if len(every) > _SHOWN else []
     return [f"{title}:", *listed, *rest] if every else []

@@ -112,13 +112,24 @@ def test_it_is_loaded_only_when_it_is_used():
         ("postgresql:///db?host=/nowhere", "cannot be reached: check that it runs"),
         ("postgresql://user@host/db?pool=many", "the options of a journal's address are"),
         ("postgresql://user@host/db?schema=a-b", "no plain name"),
-        ("postgresql://user:secret@host/db?nonsense=1", "not understood"),
+        ("postgresql://user:secret@host/db?schemaa=1", r"no option schemaa; the journal's own are schema, pool"),
+        ("postgresql://user:secret@ho st/db?schema=x", "not understood: write"),
     ],
 )
 def test_an_address_that_leads_nowhere(address, said, tmp_path):
     with pytest.raises(JournalError, match=said) as caught:
         settled.Guard(address, spill=tmp_path / "spill")
     assert "secret" not in str(caught.value)
+
+
+def test_who_was_given_a_schema_needs_no_right_to_make_one(postgres, schema_name, tmp_path):
+    role = f"owner_of_{schema_name}"
+    with postgres.connect() as admin:
+        admin.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'right'")
+        admin.execute(f"CREATE SCHEMA {schema_name} AUTHORIZATION {role}")
+    address = postgres.url().replace("postgres@", f"{role}@")
+    with settled.Guard(address, schema=schema_name, spill=tmp_path / "spill") as guard:
+        assert guard.journal.count() == {}
 
 
 def test_no_such_database(postgres, tmp_path):

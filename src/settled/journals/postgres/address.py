@@ -6,10 +6,11 @@ import re
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Conninfo
 
 from settled.errors import JournalError
 from settled.journals.addressing import options_of, path, split, truth
@@ -62,7 +63,7 @@ def read_address(url: str, schema: str | None = None) -> tuple[Address, dict[str
     try:
         parts = conninfo_to_dict(connect)
     except ProgrammingError:  # its words may quote a piece of the password
-        raise JournalError(f"the journal's address is not understood: write {_USUAL}") from None
+        raise JournalError(f"the journal's address is not understood{_strange(connect)}: write {_USUAL}") from None
     return Address(connect, schema, _shown(parts, schema)), options
 
 
@@ -70,6 +71,13 @@ def _without_options(url: str) -> tuple[str, dict[str, Any]]:
     parts = split(url, _USUAL)
     options, rest = options_of(parts.query, OPTIONS)
     return f"postgresql://{parts.netloc}{parts.path}?{rest}", options
+
+
+def _strange(connect: str) -> str:
+    """Name what of a query is an option of nobody."""
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    names = [name for name, _ in parse_qsl(urlsplit(connect).query) if name not in known]
+    return f" (there is no option {', '.join(names)}; the journal's own are {', '.join(OPTIONS)})" if names else ""
 
 
 def _shown(parts: dict[str, Any], schema: str) -> str:

@@ -216,9 +216,13 @@ def check_version(version: int, oldest: int, shown: str, *, any_step: bool) -> N
         )
 
 
+_HAS_SCHEMA: Final = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
+"""Asked first: who was given a schema, and may make none, needs no right to."""
+
+
 def climb(connection: Connection, schema: str, version: int, oldest: int, journal_id: str) -> None:
     """Take every step after ``version``, inside the caller's transaction; a new journal gets ``journal_id``."""
-    if version == 0:
+    if version == 0 and not connection.execute(_HAS_SCHEMA, (schema,)).fetchone():
         connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'.encode())
     for step in STEPS:
         if step.version > version:
