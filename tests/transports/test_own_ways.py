@@ -171,6 +171,19 @@ def test_a_transport_that_sends_by_other_means_leaves_no_proof(guard, hooked):
         assert (other.done, status, exchanges) == (1, "unknown", [(Phase.UNSEEN, None)])
 
 
+@pytest.mark.parametrize(
+    ("error", "known"),
+    [(httpx.ReadTimeout, "unknown"), (httpx.PoolTimeout, "not_done"), (httpx.ConnectError, "not_done")],
+)
+def test_what_a_mock_raises_in_the_place_of_a_transport_is_believed_as_it_is(guard, hooked, monkeypatch, error, known):
+    def mocked(*_):
+        raise error("as if")
+
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", mocked)
+    status, exchanges = tried(guard, lambda: httpx.post("http://shop.test/", json={}))
+    assert (status, exchanges) == (known, [(Phase.UNSEEN, None)])
+
+
 class Traced:
     """Around a function of a class, as tracers put it: each look finds another one."""
 
@@ -342,3 +355,7 @@ def test_a_connection_that_writes_in_its_own_way_leaves_no_proof(guard, hooked, 
 def test_connections_that_go_on_to_urllib3s_are_known():
     assert all(map(hooks._tells, (AWSHTTPConnection, AWSHTTPSConnection, urllib3.connection.HTTPSConnection)))
     assert not hooks._tells(urllib3.http2.connection.HTTP2Connection)
+    # urllib3-future has classes of those names in modules of those names, and writes a head by no send
+    theirs = type("HTTPConnection", (type("HfaceBackend", (), {"endheaders": None}),), {"send": None})
+    theirs.__module__ = "urllib3.connection"
+    assert not hooks._tells(theirs)
