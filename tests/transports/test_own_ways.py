@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import closing
 
+import aiohttp
 import h2.config
 import h2.connection
 import h2.errors
@@ -203,6 +204,25 @@ def test_a_tracer_around_httpxs_transport_does_not_hide_how_far_it_came(guard, h
             httpx.post(f"https://127.0.0.1:{mute.getsockname()[1]}/", timeout=2)  # which says nothing to a handshake
 
         assert act.call().status == "not_done"
+
+
+class Own(aiohttp.ClientRequest):
+    """Sends in its own way."""
+
+    async def send(self, conn):
+        conn.transport.write(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+        await asyncio.sleep(0.2)
+        raise aiohttp.ServerDisconnectedError
+
+
+def test_a_request_of_aiohttps_that_is_sent_in_its_own_way_leaves_no_proof(guard, hooked):
+    async def play(url):
+        async with aiohttp.ClientSession(request_class=Own) as session:
+            await session.post(url, data=b"{}")
+
+    with Scripted("drop") as other:
+        status, exchanges = tried(guard, lambda: asyncio.run(play(other.url)))
+        assert (other.done, status, exchanges) == (1, "unknown", [(Phase.UNSEEN, None)])
 
 
 # --- connections that write past the hook -------------------------------------------------
