@@ -146,7 +146,7 @@ class Made:
         self._any = True
         event, _, stage = name.rpartition(".")
         if "request" in info:
-            self._to_proxy = info["request"].method == b"CONNECT"
+            self._to_proxy = getattr(info["request"], "method", b"") == b"CONNECT"
         if not self._to_proxy:
             self._heard(event.rpartition(".")[2], stage, info)
 
