@@ -88,6 +88,7 @@ ANSWERS = {
         b"<ErrorResponse><Error><Code>ConcurrentModification</Code></Error></ErrorResponse>",
         PASSING,
     ),
+    "a-proxy-wants-a-login": (407, b"<html>", WHO_ASKS),
     "a-dependency-failed": (424, {"message": "the model failed"}, MAYBE),
     "oauth": (400, {"error": "invalid_grant", "error_description": "words"}, WHO_ASKS),
 }
