@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import closing
 
+import aiohttp
 import h2.config
 import h2.connection
 import h2.errors
@@ -171,6 +172,19 @@ def test_a_transport_that_sends_by_other_means_leaves_no_proof(guard, hooked):
         assert (other.done, status, exchanges) == (1, "unknown", [(Phase.UNSEEN, None)])
 
 
+@pytest.mark.parametrize(
+    ("error", "known"),
+    [(httpx.ReadTimeout, "unknown"), (httpx.PoolTimeout, "not_done"), (httpx.ConnectError, "not_done")],
+)
+def test_what_a_mock_raises_in_the_place_of_a_transport_is_believed_as_it_is(guard, hooked, monkeypatch, error, known):
+    def mocked(*_):
+        raise error("as if")
+
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", mocked)
+    status, exchanges = tried(guard, lambda: httpx.post("http://shop.test/", json={}))
+    assert (status, exchanges) == (known, [(Phase.UNSEEN, None)])
+
+
 class Traced:
     """Around a function of a class, as tracers put it: each look finds another one."""
 
@@ -190,6 +204,25 @@ def test_a_tracer_around_httpxs_transport_does_not_hide_how_far_it_came(guard, h
             httpx.post(f"https://127.0.0.1:{mute.getsockname()[1]}/", timeout=2)  # which says nothing to a handshake
 
         assert act.call().status == "not_done"
+
+
+class Own(aiohttp.ClientRequest):
+    """Sends in its own way."""
+
+    async def send(self, conn):
+        conn.transport.write(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+        await asyncio.sleep(0.2)
+        raise aiohttp.ServerDisconnectedError
+
+
+def test_a_request_of_aiohttps_that_is_sent_in_its_own_way_leaves_no_proof(guard, hooked):
+    async def play(url):
+        async with aiohttp.ClientSession(request_class=Own) as session:
+            await session.post(url, data=b"{}")
+
+    with Scripted("drop") as other:
+        status, exchanges = tried(guard, lambda: asyncio.run(play(other.url)))
+        assert (other.done, status, exchanges) == (1, "unknown", [(Phase.UNSEEN, None)])
 
 
 # --- connections that write past the hook -------------------------------------------------
@@ -342,3 +375,7 @@ def test_a_connection_that_writes_in_its_own_way_leaves_no_proof(guard, hooked, 
 def test_connections_that_go_on_to_urllib3s_are_known():
     assert all(map(hooks._tells, (AWSHTTPConnection, AWSHTTPSConnection, urllib3.connection.HTTPSConnection)))
     assert not hooks._tells(urllib3.http2.connection.HTTP2Connection)
+    # urllib3-future has classes of those names in modules of those names, and writes a head by no send
+    theirs = type("HTTPConnection", (type("HfaceBackend", (), {"endheaders": None}),), {"send": None})
+    theirs.__module__ = "urllib3.connection"
+    assert not hooks._tells(theirs)

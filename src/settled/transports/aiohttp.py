@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from settled.core.model import Phase
 from settled.transports.lingering import leavable
 from settled.transports.watching import Patches, Watch, keyed, lowered, target, wire
 
@@ -107,12 +109,22 @@ def _connect(original: Callable[..., Any]) -> Callable[..., Any]:
         making.requests.append(seen)
         making.writes = None
         try:
+            if not _tells(type(req)):
+                seen.sending(Phase.UNSEEN)
             return await original(connector, req, *args, **kwargs)
         except BaseException as error:
             seen.failed(error)
             raise
 
     return connect
+
+
+def _sends_as_aiohttp(kind: type) -> bool:
+    return next(each for each in kind.__mro__ if "send" in vars(each)).__module__.startswith("aiohttp.")
+
+
+_tells = cast("Callable[[type], bool]", lru_cache(256)(_sends_as_aiohttp))
+"""Whether requests of a class (a session's ``request_class``) are sent by the function that is watched."""
 
 
 def _send(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -77,7 +77,7 @@ def _sync(original: Callable[..., Any], library: Any) -> Callable[..., Any]:
                 made.last.sending(Phase.UNSEEN)
             response = original(client, request)
         except BaseException as error:
-            made.last.failed(error)
+            made.failed(error)
             raise
         return _answered(response, made.last, Body)
 
@@ -118,7 +118,7 @@ def _async(original: Callable[..., Any], library: Any) -> Callable[..., Any]:
             response = await (leavable(sending, lambda: made.last, made.linger) if _may_linger(made.last) else sending)
         except BaseException as error:
             if not made.last.lingers:
-                made.last.failed(error)
+                made.failed(error)
             raise
         return _answered(response, made.last, Body)
 
@@ -132,14 +132,21 @@ class Made:
         url, key = request.url, keyed(request.method, request.headers, recorder)
         self._recorder = recorder
         self.last = recorder.begin(request.method, target(url.scheme, url.host, url.port, url.path), key=key)
-        self._out = self._to_proxy = False
+        self._out = self._to_proxy = self._any = False
         self._head: Any = None
+
+    def failed(self, error: BaseException) -> None:
+        """Take down how it ended; where httpcore told of nothing, somebody else has sent it, or made it up (a mock)."""
+        if not self._any and isinstance(error, Exception) and self.last.phase is Phase.NOT_SENT:
+            self.last.phase = Phase.UNSEEN
+        self.last.failed(error)
 
     def heard(self, name: str, info: Any) -> None:
         """Take down an event of httpcore. A ``CONNECT`` to a proxy comes before the request, under the same trace."""
+        self._any = True
         event, _, stage = name.rpartition(".")
         if "request" in info:
-            self._to_proxy = info["request"].method == b"CONNECT"
+            self._to_proxy = getattr(info["request"], "method", b"") == b"CONNECT"
         if not self._to_proxy:
             self._heard(event.rpartition(".")[2], stage, info)
 

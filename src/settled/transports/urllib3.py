@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from functools import lru_cache
+from http.client import HTTPConnection
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -37,7 +38,7 @@ def uninstall(client: object | None = None) -> None:
 
 
 def _patch(patches: Patches) -> None:
-    from urllib3.connection import HTTPConnection, HTTPSConnection  # noqa: PLC0415 - an extra, loaded when watched
+    from urllib3 import connection  # noqa: PLC0415 - an extra, loaded when watched
     from urllib3.connectionpool import HTTPConnectionPool  # noqa: PLC0415 - same
     from urllib3.poolmanager import PoolManager  # noqa: PLC0415 - same
     from urllib3.response import HTTPResponse  # noqa: PLC0415 - same
@@ -45,9 +46,9 @@ def _patch(patches: Patches) -> None:
     patches.wrap(PoolManager, "urlopen", _manager)
     patches.wrap(HTTPConnectionPool, "urlopen", _pool)
     patches.wrap(HTTPConnectionPool, "_make_request", _request)
-    patches.wrap(HTTPConnection, "send", _send)
-    patches.wrap(HTTPConnection, "connect", _connect)
-    patches.wrap(HTTPSConnection, "connect", _connect)
+    patches.wrap(connection.HTTPConnection, "send", _send)
+    patches.wrap(connection.HTTPConnection, "connect", _connect)
+    patches.wrap(connection.HTTPSConnection, "connect", _connect)
     patches.wrap(HTTPResponse, "_raw_read", _read)
     patches.wrap(HTTPResponse, "read_chunked", _read_chunked)
 
@@ -155,17 +156,19 @@ def _request(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _WRITING: Final = ("send", "endheaders", "_send_output")
+_BY_SEND: Final = frozenset({"urllib3.connection", "botocore.awsrequest"})
+"""Modules whose connections have functions of those names, and go on to the one that is watched."""
 
 
 def _goes_by_send(kind: type) -> bool:
-    own = takewhile(lambda each: each.__module__ != "urllib3.connection", kind.__mro__)
+    if not issubclass(kind, HTTPConnection):  # as in urllib3-future, which takes urllib3's place and its name
+        return False
+    own = takewhile(lambda each: each is not HTTPConnection, kind.__mro__)
     return all(each.__module__ in _BY_SEND or not any(name in vars(each) for name in _WRITING) for each in own)
 
 
 _tells = cast("Callable[[type], bool]", lru_cache(256)(_goes_by_send))
 """Whether all that connections of a class send goes by the function that is watched."""
-_BY_SEND: Final = frozenset({"botocore.awsrequest"})
-"""Modules whose connections have functions of those names, and go on to urllib3's."""
 
 
 def _headers(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:

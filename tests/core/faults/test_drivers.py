@@ -142,6 +142,16 @@ def telegram(name, *bases, **attributes):
     return made(f"telegram.error.{name}", bases=tuple(fake(f"telegram.error.{base}") for base in bases), **attributes)
 
 
+def aiogram(name, **attributes):
+    return made(f"aiogram.exceptions.{name}", **attributes)
+
+
+def discord(status):
+    return made(
+        "discord.errors.HTTPException", response=SimpleNamespace(status=status, headers={}), status=status, code=0
+    )
+
+
 def mail(name, *bases, root="aiosmtplib", **attributes):
     return made(f"{root}.errors.{name}", bases=tuple(fake(f"{root}.errors.{base}") for base in bases), **attributes)
 
@@ -225,6 +235,13 @@ VENDORS = [
     row("telegram-forbidden", telegram("Forbidden"), f"telegram_forbidden {P} gate"),
     row("telegram-token", telegram("InvalidToken"), f"telegram_invalid_token {P} refresh"),
     row("telegram-lost", telegram("NetworkError"), f"unrecognised {U}"),
+    row("aiogram-flood", aiogram("TelegramRetryAfter", retry_after=30), f"telegram_retry_after {R} throttled"),
+    row("aiogram-invalid", aiogram("TelegramBadRequest"), f"telegram_bad_request {P}"),
+    row("aiogram-token", aiogram("TelegramUnauthorizedError"), f"telegram_invalid_token {P} refresh"),
+    row("aiogram-server", aiogram("TelegramServerError"), f"unrecognised {U}"),
+    row("discord-refused", discord(404), f"http_404 {P}"),
+    row("discord-refused-on-a-repeat", through("discord.http.request", discord(404), tries=1), f"http_404 {LOST}"),
+    row("discord-failed", discord(500), f"http_500 {U}"),
     row(
         "pika-not-reached",
         through("pika.adapters.blocking_connection._create_connection", made("pika.exceptions.AMQPConnectionError")),

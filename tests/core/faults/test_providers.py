@@ -81,6 +81,14 @@ ANSWERS = {
     "google-no-rights": (403, google("PERMISSION_DENIED", "IAM_PERMISSION_DENIED"), FINAL),
     "dynamodb-pace": (400, cancelled("None", "ProvisionedThroughputExceeded"), PASSING),
     "dynamodb-condition": (400, cancelled("None", "ConditionalCheckFailed"), FINAL),
+    "aws-key-pace": (400, {"__type": "KMSThrottlingException"}, PASSING),
+    "dynamodb-replicas": (400, {"__type": "ReplicatedWriteConflictException"}, PASSING),
+    "iam-two-at-once": (
+        409,
+        b"<ErrorResponse><Error><Code>ConcurrentModification</Code></Error></ErrorResponse>",
+        PASSING,
+    ),
+    "a-proxy-wants-a-login": (407, b"<html>", WHO_ASKS),
     "a-dependency-failed": (424, {"message": "the model failed"}, MAYBE),
     "oauth": (400, {"error": "invalid_grant", "error_description": "words"}, WHO_ASKS),
 }

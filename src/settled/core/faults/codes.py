@@ -23,7 +23,7 @@ def _set(codes: str) -> frozenset[str]:
 AWS_THROTTLED = _set(
     "Throttling ThrottlingException ThrottledException RequestThrottledException RequestThrottled "
     "TooManyRequestsException ProvisionedThroughputExceededException RequestLimitExceeded "
-    "BandwidthLimitExceeded LimitExceededException SlowDown EC2ThrottledException"
+    "BandwidthLimitExceeded LimitExceededException SlowDown EC2ThrottledException KMSThrottlingException"
 )
 
 THROTTLED = AWS_THROTTLED | _set(
@@ -56,7 +56,8 @@ _TRANSIENT = _set(
 
 _ABORTED = _set(
     "ABORTED TransactionConflict TransactionConflictException ConcurrentModificationException OperationAborted "
-    "UNABLE_TO_LOCK_ROW ConditionalRequestConflict conflict_error"
+    "UNABLE_TO_LOCK_ROW ConditionalRequestConflict conflict_error ConcurrentModification "
+    "ReplicatedWriteConflictException TooManyUpdates"
 )
 """Another one was at work on the same thing: nothing was done."""
 

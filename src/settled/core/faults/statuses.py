@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from settled.core.faults.rules import ambiguous, exists, hopeless, in_progress, refused, retryable, throttled, weakened
+from settled.core.faults.rules import (
+    ambiguous,
+    exists,
+    hopeless,
+    in_progress,
+    refused,
+    retryable,
+    throttled,
+    unready,
+    weakened,
+)
 from settled.core.values import replace
 
 if TYPE_CHECKING:
@@ -33,6 +43,7 @@ _TOO_MANY = frozenset({420, 429})  # the first of them before there was the seco
 _UNAVAILABLE = 503
 _TOO_LARGE = 413
 _UNAUTHORIZED = frozenset({401, 419, 440, 498})  # the others: Laravel, IIS, ArcGIS of a session or token that expired
+_PROXY_WANTS_LOGIN = 407
 _NO_FUNDS = 402  # by a gate or by the service: where refusals are kept, this is the one that most often is
 _FORBIDDEN = 403
 _CLIENT_ERROR, _SERVER_ERROR = 400, 500
@@ -63,6 +74,8 @@ def _of_4xx(status: int, code: str, *, method: str, asks_to_wait: bool, doubtful
         return replace(hopeless(code), own_success=doubtful)
     if status in _BEFORE_EXECUTION or (status == _TOO_LARGE and asks_to_wait):
         return retryable(code)
+    if status == _PROXY_WANTS_LOGIN:
+        return replace(unready(code), gate=True)  # of what stands between us and everybody: it says nothing of the call
     if status in _GATE:
         return replace(refused(code), refresh=status in _UNAUTHORIZED, gate=status != _NO_FUNDS)
     if status in _GONE and method == "DELETE":

@@ -57,6 +57,13 @@ def of_flood(error: BaseException, _: Situation) -> Fault:
     return replace(throttled("telegram_retry_after"), retry_after=None if seconds is None else float(seconds))
 
 
+_TELEGRAM = {
+    "BadRequest": refused("telegram_bad_request"),
+    "Forbidden": replace(refused("telegram_forbidden"), gate=True),
+    "InvalidToken": replace(refused("telegram_invalid_token"), refresh=True),
+}
+
+
 def of_amqp(error: BaseException, _: Situation) -> Fault | None:
     """Read that a broker was not reached, or hung up before it had accepted us; ``None`` later on."""
     return retryable("connect_failed") if look.came_through([error], "_create_connection") else None
@@ -74,11 +81,21 @@ RULES = {
         "telegram",
         final={
             "RetryAfter": of_flood,
-            "BadRequest": refused("telegram_bad_request"),
-            "Forbidden": replace(refused("telegram_forbidden"), gate=True),
-            "InvalidToken": replace(refused("telegram_invalid_token"), refresh=True),
+            **_TELEGRAM,
         },
     ),
+    **rules(
+        "aiogram",
+        final={
+            "TelegramRetryAfter": of_flood,
+            "TelegramBadRequest": _TELEGRAM["BadRequest"],
+            "TelegramNotFound": _TELEGRAM["BadRequest"],
+            "TelegramForbiddenError": _TELEGRAM["Forbidden"],
+            "TelegramUnauthorizedError": _TELEGRAM["InvalidToken"],
+        },
+    ),
+    # they repeat by themselves within the function that raises it, where it is seen
+    **rules("discord", "nextcord", "disnake", final={"HTTPException": by_answer}),
     **rules(
         "pika",
         final={"AMQPConnectionError": of_amqp, "UnroutableError": refused("unroutable")},
