@@ -13,10 +13,12 @@ from settled.api.asking import NOWHERE, place_of
 from settled.api.binding import make_binding
 from settled.api.bound import ORDINARY
 from settled.api.making import Prepared, without_limits
+from settled.api.schema import NO_ARGUMENTS
 from settled.core.answer import by_itself
 from settled.core.commands import Ended, Returned
 from settled.core.series import first_of
 from settled.drivers import aio, sync, unrecorded
+from settled.drivers.floor import Binding
 
 if TYPE_CHECKING:
     from settled.api.bound import BoundCall
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from settled.api.result import Result
     from settled.core.answer import Answer
     from settled.core.machine import Life
-    from settled.drivers.floor import Binding
 
 
 def binding_of(guard: Guard, bound: BoundCall[Any]) -> Binding | None:
@@ -38,6 +39,8 @@ def binding_of(guard: Guard, bound: BoundCall[Any]) -> Binding | None:
         arguments = tool.schema.bind(bound.args, bound.kwargs)
     except Exception:  # noqa: BLE001 - values that do not fit, or cannot be copied: the long way says what is wrong
         return None
+    if arguments is NO_ARGUMENTS and tool.bare is not None:
+        return Binding(tool.bare, *tool.parts)
     return make_binding(guard, tool, arguments)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from settled.api import secrets
 from settled.api.batches import by_item
 from settled.api.current_run import current_run
-from settled.api.schema import NO_ARGUMENTS, BadArguments, snapshot
+from settled.api.schema import BadArguments, snapshot
 from settled.api.undoing import demand_leave
 from settled.core import codec
 from settled.core.keys import format_key
@@ -44,8 +44,6 @@ def make_binding(
 ) -> Binding:
     """Return what a driver needs to make a call of ``tool``; without arguments, to settle one."""
     parts = tool.parts or _parts(guard, tool)
-    if arguments is NO_ARGUMENTS and ask is None and tool.bare is not None:
-        return Binding(tool.bare, *parts)
     run = _not_to_be_run if arguments is None else _runner(guard, tool, arguments, ask, part)
     binding = Binding(run, *parts)
     redacted = tool.checked.options.redact
@@ -70,8 +68,9 @@ def _parts(guard: Guard, tool: Tool[Any, Any]) -> tuple[Any, ...]:
         functools.partial(format_key, key_format=options.key_format),
         not guard.vault.encrypts,
     )
-    if tool.checked.plain:
-        tool.bare = _runner(guard, tool, NO_ARGUMENTS, None, None)
+    if tool.checked.plain and not tool.schema.parameters:
+        function = tool.function
+        tool.bare = lambda _: function()
     return tool.parts
 
 

@@ -54,7 +54,7 @@ class Tool(Generic[P, T]):
         self.parts: tuple[Any, ...] = ()
         """What the bindings of all its calls have in common, once the first was made."""
         self.bare: Callable[[Call | None], Any] | None = None
-        """Runs it without arguments, where that is all there is to do."""
+        """Runs it, once the first binding was made, where it takes nothing and nothing is done around it."""
         functools.update_wrapper(self, function, updated=())  # type: ignore[arg-type]  # it takes any callable
 
     @property
