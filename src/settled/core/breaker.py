@@ -258,8 +258,10 @@ class Breaker:
     def _window(self, now: float) -> tuple[int, int]:
         """Failures and calls among the last outcomes that are not too old."""
         times, slot, oldest = self._times, self._next, now - self.policy.seconds
-        calls = len(times) if times[slot] > oldest else 0
-        if not calls:
+        if times[slot] > oldest:
+            calls = len(times)
+        else:
+            calls = 0
             while times[slot - calls - 1] > oldest:  # ends at the slot itself, which is too old
                 calls += 1
         return (self._bits & ((1 << calls) - 1)).bit_count(), calls
@@ -373,10 +375,17 @@ def verdict_of(fault: Fault | None) -> Verdict:
         return "success"
     if fault.local or fault.throttled or fault.in_progress:
         return "neutral"
-    match fault.kind:
+    return _VERDICTS[fault.kind]
+
+
+def _verdict_of(kind: FaultClass) -> Verdict:
+    match kind:
         case FaultClass.RETRYABLE | FaultClass.UNKNOWN:
             return "failure"
         case FaultClass.PERMANENT | FaultClass.INVALID | FaultClass.CANCELLED | FaultClass.PARTIAL:
             return "neutral"
         case _:
-            assert_never(fault.kind)
+            assert_never(kind)
+
+
+_VERDICTS = {kind: _verdict_of(kind) for kind in FaultClass}

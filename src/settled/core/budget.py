@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
@@ -340,10 +341,12 @@ class Pools:
             self.process.refund(cost)
 
 
+@lru_cache(maxsize=100)
 def _milli(tokens: float) -> int:
     return round(tokens * _MILLI)
 
 
+@lru_cache(maxsize=100)  # what is refused is looked at each time
 def _check_tokens(name: str, value: float) -> None:
     if not (math.isfinite(value) and _milli(value) > 0):
         raise ValueError(f"{name} must be a finite number of at least a thousandth, not {value!r}")

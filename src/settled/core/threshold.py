@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _Z = 1.64  # one-sided 95 %
 _Z2 = _Z * _Z
@@ -12,7 +17,7 @@ _ALPHA = 1e-4  # chance that a healthy tool shows such a run of failures
 _CALLS_KNOWN = 100  # how many calls the usual rate is taken to rest on, for its upper bound
 
 
-def wilson_lower(failures: int, calls: int) -> float:
+def _wilson_lower(failures: int, calls: int) -> float:
     """Lower bound of the failure rate with 95 % confidence; 0 without a failure.
 
     Wilson's score interval, which is right for small samples too (Wilson 1927), with z = 1.64:
@@ -22,6 +27,10 @@ def wilson_lower(failures: int, calls: int) -> float:
         return 0.0
     slack = _Z * math.sqrt(failures * (calls - failures) / calls + _Z2 / 4)
     return (failures + _Z2 / 2 - slack) / (calls + _Z2)
+
+
+wilson_lower = cast("Callable[[int, int], float]", lru_cache(1024)(_wilson_lower))
+"""The same, reckoned once: windows are small, and each failure looks at one."""
 
 
 def longest_run(usual: float) -> int:
