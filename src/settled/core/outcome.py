@@ -10,7 +10,7 @@ from settled.core.exchanges import CUT, READING, Reach, kept, weigh
 from settled.core.faults import classify
 from settled.core.model import Effect, Evidence, Fault, FaultClass, Part
 from settled.core.values import replace
-from settled.errors import NotExecuted, PartlyDone
+from settled.errors import NotExecuted, PartlyDone, ToolSignal
 
 if TYPE_CHECKING:
     from settled.core.commands import Ended
@@ -28,12 +28,17 @@ class TooLate(TimeoutError):  # noqa: N818 - as TimeoutError itself
     """The lease or the asker's time was over before the attempt could start: nothing was sent."""
 
 
+_OURS = (ToolSignal, TooLate, AttemptTimeout)
+"""Errors of our own, which say by themselves what became of the attempt."""
 NEVER_SENT = Fault(FaultClass.RETRYABLE, Evidence.NONE, "never_sent", local=True)
 """Of an attempt whose intent may be on record, and that was not begun."""
 
 
-def read(ended: Ended, policy: Policy, clean: Clean, *, attempt: int, doubtful: bool) -> Fault | None:
-    """Return the fault of an attempt, its message cleaned of secrets; ``None`` if it succeeded."""
+def read(ended: Ended, policy: Policy, clean: Clean | None, *, attempt: int, doubtful: bool) -> Fault | None:
+    """Return the fault of an attempt; ``None`` if it succeeded.
+
+    Its message is cleaned of secrets, unless whoever shows it does that (``clean`` is ``None``).
+    """
     outcome = ended.outcome
     if type(outcome) is Returned:
         if policy.classify is None and policy.verify is None:
@@ -48,8 +53,8 @@ def read(ended: Ended, policy: Policy, clean: Clean, *, attempt: int, doubtful: 
         if outcome.not_sent:
             fault = _not_sent(fault)
     if ended.sight is not None:
-        fault = replace(fault, seen=kept(ended.sight, clean))
-    return replace(fault, message=clean(fault.message)) if fault.message else fault
+        fault = replace(fault, seen=kept(ended.sight, clean or str))
+    return fault if clean is None or not fault.message else replace(fault, message=clean(fault.message))
 
 
 def _not_sent(fault: Fault) -> Fault:
@@ -82,13 +87,15 @@ def _doubt(code: str, message: str = "") -> Fault:
 
 def _of_error(ended: Ended, outcome: Raised, policy: Policy, *, attempt: int, doubtful: bool) -> Fault:
     error = outcome.error
-    said = of_signal(error)
-    if said is not None:
-        return said
-    if isinstance(error, TooLate):  # says nothing of the other side, which was not reached
-        return replace(NEVER_SENT, message=_text(error))
-    if isinstance(error, AttemptTimeout):  # ours: it says nothing that the tool could know better
-        return _weighed(Fault(FaultClass.UNKNOWN, Evidence.MAYBE, CUT, _text(error)), ended, outcome, policy, doubtful)
+    if isinstance(error, _OURS):
+        said = of_signal(error)
+        if said is not None:
+            return said
+        if isinstance(error, TooLate):  # says nothing of the other side, which was not reached
+            return replace(NEVER_SENT, message=_text(error))
+        if isinstance(error, AttemptTimeout):  # ours: it says nothing that the tool could know better
+            cut = Fault(FaultClass.UNKNOWN, Evidence.MAYBE, CUT, _text(error))
+            return _weighed(cut, ended, outcome, policy, doubtful)
     try:
         own = None if policy.classify is None else _own(error, policy)
     except Exception as failed:  # noqa: BLE001 - the tool's own code, after the effect

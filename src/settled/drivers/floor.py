@@ -165,7 +165,7 @@ class Floor:
 
         What its message says is cleaned of secrets by who shows it: most such attempts are followed by another.
         """
-        fault = read(ended, binding.policy, str, attempt=no, doubtful=False)
+        fault = read(ended, binding.policy, None, attempt=no, doubtful=False)
         self.report(binding, "success" if fault is None else verdict_of(fault), ended.at)
         return ended if fault is None else replace(ended, fault=fault)
 
