@@ -37,7 +37,8 @@ NEVER_SENT = Fault(FaultClass.RETRYABLE, Evidence.NONE, "never_sent", local=True
 def read(ended: Ended, policy: Policy, clean: Clean | None, *, attempt: int, doubtful: bool) -> Fault | None:
     """Return the fault of an attempt; ``None`` if it succeeded.
 
-    Its message is cleaned of secrets, unless whoever shows it does that (``clean`` is ``None``).
+    Its message is cleaned of secrets, unless whoever shows it does that (``clean`` is ``None``): then what was seen of
+    its requests is not kept either.
     """
     outcome = ended.outcome
     if type(outcome) is Returned:
@@ -52,8 +53,8 @@ def read(ended: Ended, policy: Policy, clean: Clean | None, *, attempt: int, dou
         fault = _of_error(ended, outcome, policy, attempt=attempt, doubtful=unsure)
         if outcome.not_sent:
             fault = _not_sent(fault)
-    if ended.sight is not None:
-        fault = replace(fault, seen=kept(ended.sight, clean or str))
+    if ended.sight is not None and clean is not None:
+        fault = replace(fault, seen=kept(ended.sight, clean))
     return fault if clean is None or not fault.message else replace(fault, message=clean(fault.message))
 
 
