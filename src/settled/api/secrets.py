@@ -13,9 +13,17 @@ if TYPE_CHECKING:
 
 REDACTED = "[redacted]"
 _WORDS = (
-    r"(?:api[-_]?key|access[-_]?key|private[-_]?key|secret|token|passwo?r?d|passwd|pwd"
+    r"(?:(?:api|access|account|private|shared)[-_]?key|secret|token|passwo?r?d|passwd|pwd"
     r"|authorization|credential|cookie|session)"
 )
+
+
+_KINDS = (
+    *("sk-", "sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_", "AIza", "ya29.", "eyJ", "SG.", "hf_", "npm_"),
+    *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "xoxa-", "xoxs-", "xapp-"),
+)
+"""How keys and tokens begin whose makers let them be told by that: OpenAI, Anthropic, Stripe, Google, SendGrid, Hugging
+Face, npm, GitHub, GitLab, Slack; ``eyJ`` is the first brace of a JSON web token."""
 
 
 class _Pattern(NamedTuple):
@@ -41,16 +49,31 @@ _PATTERNS = (
     ),
     _Pattern(
         ("://",),
-        re.compile(r"(?i)(://)[^/\s:@]*:[^/\s@]+@"),
+        re.compile(r"(?i)(://)[^/\s:@]*:[^/\s]+@"),  # to the last @: a password may hold one
         lambda hit: f"{hit[1]}{REDACTED}@",
     ),
     _Pattern(
         ("key", "secret", "token", "passw", "pwd", "authorization", "credential", "cookie", "session"),
         re.compile(
             r"(?i)(?<![\w-])(?=[\w-]++[\"']?\s*+[:=])"  # first whether it names a value at all: most words do not
-            rf"([\w-]{{0,40}}?{_WORDS}[\w-]{{0,40}}[\"']?\s*[:=]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&}}\])]+)"
+            rf"([\w-]{{0,40}}?{_WORDS}[\w-]{{0,40}}[\"']?\s*[:=]\s*)(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^\s,;&}}\])]+)"
         ),
         lambda hit: f"{hit[1]}{REDACTED}",
+    ),
+    _Pattern(
+        ("sig", "key=", "credential"),
+        re.compile(r"(?i)([?&;](?:x-(?:amz|goog)-(?:signature|credential)|sig|signature|key)=)[^&\s'\"<>]+"),
+        lambda hit: f"{hit[1]}{REDACTED}",
+    ),
+    _Pattern(
+        ("/bot", "/services/", "/webhook"),  # who knows such an address may write to a chat
+        re.compile(r"(?i)(/bot\d{5,}:|/services/T\w+/B\w+/|/webhooks?/[\w-]{6,}/)[\w-]{12,}"),
+        lambda hit: f"{hit[1]}{REDACTED}",
+    ),
+    _Pattern(
+        tuple(name.lower() for name in _KINDS),
+        re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, _KINDS))})[\w-]{{10,}}(?:\.[\w-]{{6,}})*"),
+        lambda _: REDACTED,
     ),
 )
 LONGEST = 2000
