@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from settled.api import answering
+from settled.api import answering, truths
 from settled.api.bound import BoundCall
 from settled.api.tool import Tool, by_model
 from settled.core.strict_json import InvalidJson
@@ -37,7 +37,8 @@ class Dispatching:
         except (TypeError, AttributeError):
             why = f"JSON text or an object is wanted, not {type(arguments).__name__}"
             return answering.invalid(guard, by_model(tool, {}, step), {"arguments": why})
-        return by_model(tool, given, step)
+        wrong = truths.for_numbers(tool.schema, given)
+        return answering.invalid(guard, by_model(tool, {}, step), wrong) if wrong else by_model(tool, given, step)
 
     def dispatch(self, name: str, arguments: Given, *, step: str | None = None) -> Result[Any]:
         """Make the call that a model asks for: a tool's name, and JSON text or a mapping.
