@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -10,6 +11,7 @@ import settled
 from settled.errors import DeclarationError, JournalError
 from settled.journals.redis import RedisJournal
 from settled.journals.redis.address import read_address
+from settled.journals.redis.line import HANGS
 from settled.testing.records import begun, ended, make_ask
 from tests.journals.support import ENVIRONMENT
 from tests.servers.redis import KINDS, RedisServer
@@ -72,8 +74,10 @@ def test_valkey_s_name_and_tcp_and_tls(tmp_path):
             assert sorted(client.keys()) == sorted(
                 b"{a.b}:%s" % part for part in (b"meta", b"calls", b"rows", b"index", b"log")
             )
+        began = time.monotonic()
         with pytest.raises(JournalError, match="cannot be reached"):
             RedisJournal(f"rediss://127.0.0.1:{port}/3", spill=tmp_path / "spill", patience=0.2)
+        assert time.monotonic() - began < HANGS / 2, "who speaks no TLS is not waited for longer than was wanted"
 
 
 def test_without_the_extra(monkeypatch):

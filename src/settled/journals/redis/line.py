@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from redis.backoff import NoBackoff
+from redis.connection import SSLConnection
 from redis.exceptions import ConnectionError as Gone
 from redis.exceptions import ResponseError
 from redis.retry import Retry
@@ -48,12 +49,15 @@ class Line:
         ours = {"protocol": 2, "retry": Retry(NoBackoff(), 0), "health_check_interval": 0, "decode_responses": False}
         if "path" in address.given:
             del wishes["socket_keepalive"], wishes["socket_connect_timeout"]
+        if issubclass(address.kind, SSLConnection):  # who speaks no TLS does not answer its greeting
+            wishes["socket_timeout"] = max(1.0, patience)
         try:
             self.connection = address.kind(**{**wishes, **address.given, **ours})
         except TypeError as fault:
             raise JournalError(f"an option of the journal's address is not understood: {fault}") from fault
         self.connection.connect()
         self._socket = self.connection._sock  # noqa: SLF001 - it has no public name
+        self._socket.settimeout(address.given.get("socket_timeout", HANGS))
         self._reader = Reader(self._socket.recv)
         self._keys = [key.encode() for key in address.keys]
         self._starts = {name: self._start(b"EVALSHA", self.call("SCRIPT", "LOAD", SCRIPTS[name])) for name in SCRIPTS}

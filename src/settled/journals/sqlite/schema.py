@@ -6,7 +6,7 @@ a newer schema is refused. A step is never edited once released.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from settled.errors import JournalError
 from settled.journals.schema import Step
@@ -184,9 +184,6 @@ STEPS: tuple[Step, ...] = (
     ),
 )
 """Every step there ever was, oldest first."""
-
-APPLICATION_ID: Final = 0x5E771ED1
-"""Written in the file's header, so that ``file`` and others can tell whose it is."""
 
 
 def newest() -> int:
