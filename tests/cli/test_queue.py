@@ -201,6 +201,15 @@ def test_what_a_run_leaves_to_a_person_is_looked_at_before_the_run_is_undone(sho
     assert undo.startswith("settled runs compensate r1")
 
 
+@pytest.mark.parametrize("app", [True, False])
+@pytest.mark.parametrize("result", ['{"number": 1, "number": 2, "due": "2026-01-02"}', "NaN", "{", '"\\ud800"'])
+def test_a_result_that_says_two_things_or_none_is_refused(shop, result, app):
+    op = shop.make("order", item="a").operation_id
+    ended = resolve(shop, op, "happened", "--result", result, app=app)
+    assert (ended.code, "--result does not fit order" in ended.err) == (2, True)
+    assert shop.look(op).state is State.UNKNOWN
+
+
 def test_a_result_of_null_is_a_result(shop):
     op = shop.make("mail", run="r1", to="a").operation_id
     assert resolve(shop, op, "happened", "--result", "null", app=True).code == 0

@@ -97,6 +97,27 @@ def test_runs_are_listed_with_why(desk):
     assert desk.cli("runs", "list", "--fail", app=False).code == 0
 
 
+def test_a_list_that_is_not_the_whole_says_so(desk):
+    """Where only the newest were looked at, 'no runs' would mean that none is like this."""
+    desk.trip("old", "flight")
+    desk.trip("new", "flight")
+    listed = desk.cli("runs", "list", "--limit", "1", "--state", "kept", app=False)
+    assert "no more than 1 were looked at" in listed.err
+    assert "--limit 10" in listed.err
+    assert desk.cli("runs", "list", "--limit", "1", "--json", app=False).json["more"] is True
+    assert desk.cli("runs", "list", "--limit", "3", "--json", app=False).json["more"] is False
+    assert "looked at" not in desk.cli("runs", "list", "--limit", "3", app=False).err
+
+
+def test_a_run_that_wants_somebody_is_listed_however_old_it_is(desk):
+    (desk.folder / "refused.txt").write_text("b-flight")
+    desk.trip("old", "flight", error="no taxi")
+    for number in range(3):
+        desk.trip(f"new-{number}", "hotel")
+    found = desk.cli("runs", "list", "--limit", "2", "--state", "partly_compensated", "--json", app=False).json["runs"]
+    assert [run["run"] for run in found] == ["old"]
+
+
 def test_a_run_reads_as_a_story(desk):
     desk.trip("bad", "flight", "hotel", error="no taxi")
     shown = desk.cli("runs", "show", "bad")

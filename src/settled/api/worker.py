@@ -7,6 +7,7 @@ after which call is claimed on record (``core/tending.py``), and which run by it
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,11 +36,14 @@ if TYPE_CHECKING:
 
     from settled.api.care import Reconciled
     from settled.api.guard import Guard
+    from settled.api.ledgers import Compared
     from settled.core.call import Call
 
 _CLAIM: Final = 2 * PROBE_LIMIT
 """Seconds for which a call that was taken up is left to its worker: if that dies, another takes it up."""
 _BATCH: Final = 200
+_SLICE: Final = 0.1
+"""Seconds between looks whether to go on without a ledger."""
 _LONGEST_PAUSE: Final = 60.0
 """Seconds between tries while the journal cannot be used."""
 
@@ -107,6 +111,10 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._done = Round()
         """What this round has done so far."""
+        self._comparing: asyncio.Task[tuple[Compared, ...]] | None = None
+        """Beside the rounds: a ledger may take its time."""
+        self._patience: float | None = None
+        """Seconds for which a round waits for a comparison that it has begun; ``None``: until it has ended."""
         self._journal_away = False
 
     def stop(self) -> None:
@@ -126,19 +134,22 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self.guard.floor.keeper.start()  # seals the log, delivers alerts, brings back what was spilled
         total, pause = Round(), self.every
-        while not self._stopping.is_set():
-            done = await self._tried()
-            total = total.plus(done)
-            if tell is not None and not done.idle:
-                tell(done)
-            pause = min(max(_LONGEST_PAUSE, self.every), 2 * pause) if self._journal_away else self.every
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), pause)
+        try:
+            while not self._stopping.is_set():
+                done = await self._tried()
+                total = total.plus(done)
+                if tell is not None and not done.idle:
+                    tell(done)
+                pause = min(max(_LONGEST_PAUSE, self.every), 2 * pause) if self._journal_away else self.every
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), pause)
+        finally:
+            await self._leave_ledgers()
         return total
 
     async def _tried(self) -> Round:
         try:
-            done = await self.around()
+            done = await self._round(PROBE_LIMIT)
         except JournalError as error:
             self._journal_away = True
             return replace(self._done, trouble=str(error))
@@ -151,6 +162,13 @@ class Worker:
         A record that cannot be read is passed over; where a part of the round cannot do without, or meets what nobody
         has thought of, the others go on.
         """
+        try:
+            return await self._round(None)
+        finally:
+            await self._leave_ledgers()
+
+    async def _round(self, patience: float | None) -> Round:
+        self._patience = patience
         self._loop, self._done = asyncio.get_running_loop(), Round()
         self.guard.floor.attend()  # alerts of others are delivered too
         for part in (self._bring, self._adopt, self._settle, self._carry_on, self._compare, self._prune):
@@ -205,19 +223,33 @@ class Worker:
     # --- ledgers ---
 
     async def _compare(self) -> None:
+        """Compare ledgers; one that takes its time holds up neither the calls in doubt nor the end of the worker."""
         if self._ledger_every is None:
             return
-        for compared in await acompare_due(self.guard, self._ledger_every):
-            settled, counted = (
-                self._done.settled,
-                {"happened": compared.happened, "did_not_happen": compared.did_not_happen},
-            )
-            more = {name: getattr(settled, name) + number for name, number in counted.items()}
-            self._done = replace(
-                self._done, settled=replace(settled, **more), findings=self._done.findings + compared.new
-            )
-            if compared.trouble:
-                self._done = replace(self._done, trouble=f"{compared.tool}: {compared.trouble}")
+        left = self._patience if self._comparing is None else 0.0
+        task = self._comparing = self._comparing or asyncio.create_task(acompare_due(self.guard, self._ledger_every))
+        end = None if left is None else time.monotonic() + left
+        while not (self._stopping.is_set() or task.done() or (end is not None and time.monotonic() > end)):
+            await asyncio.wait({task}, timeout=_SLICE)
+        if task.done():
+            self._comparing = None
+            for compared in task.result():
+                self._compared(compared)
+
+    def _compared(self, compared: Compared) -> None:
+        done = self._done
+        counted = {"happened": compared.happened, "did_not_happen": compared.did_not_happen}
+        more = {name: getattr(done.settled, name) + number for name, number in counted.items()}
+        self._done = replace(done, settled=replace(done.settled, **more), findings=done.findings + compared.new)
+        if compared.trouble:
+            self._done = replace(self._done, trouble=f"{compared.tool}: {compared.trouble}")
+
+    async def _leave_ledgers(self) -> None:
+        """Give up what is compared at the end: it has concluded nothing, and is taken up by another worker later."""
+        task, self._comparing = self._comparing, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     # --- calls in doubt ---
 

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -56,15 +57,24 @@ def list_runs(
 ) -> None:
     """List runs, newest first. With --fail, exit code 1 if one is being undone, or is undone in part."""
     with opened(Given(journal, app)) as target, noting() as unread:
-        looked = target.journal.runs(limit)
+        looked = _looked_at(target, state, limit)
         found = [r for r in looked if (not state or r.state in state) and (tenant is None or r.tenant == tenant)]
-        now = target.journal.now().wall
-        document = {"runs": [story.of_run(run) for run in found], "unreadable": list(unread)}
+        now, more = target.journal.now().wall, len(looked) >= limit
+        document = {"runs": [story.of_run(run) for run in found], "more": more, "unreadable": list(unread)}
         output.emit(as_json, document, lambda: _show_list(target, found, now))
+        if more and not as_json:
+            output.tell(f"no more than {limit} were looked at: --limit {10 * limit} looks at older ones")
         show.tell_unread(target, unread, as_json=as_json)
         wanting = target.journal.undoing(1)
     if fail and (wanting or unread):
         raise typer.Exit(Exit.ATTENTION)
+
+
+def _looked_at(target: Target, states: list[RunState] | None, limit: int) -> Sequence[RunRecord]:
+    """Return the newest runs; of those whose undoing wants somebody, all, however old they are."""
+    if states and {*states} <= {RunState.ROLLING_BACK, RunState.PARTLY_COMPENSATED}:
+        return target.journal.undoing(limit)[::-1]
+    return target.journal.runs(limit)
 
 
 def _show_list(target: Target, found: list[RunRecord], now: float) -> None:

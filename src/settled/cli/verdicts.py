@@ -15,6 +15,7 @@ from settled.core.call import Call
 from settled.core.model import Moment
 from settled.core.runs import run_of
 from settled.core.states import State
+from settled.core.strict_json import InvalidJson, parse
 
 
 def check_options(verdict: str, *, reason: str, result: str | None, then: object, force: bool) -> None:
@@ -36,8 +37,9 @@ def read_result(target: Target, call: Call, text: str | None) -> Any:
             Exit.REFUSED, "this record is encrypted, and so must its result be: give --app, whose guard has the key"
         )
     try:
+        parse(text)  # strictly, whatever the type takes: of a name that is given twice one value would be dropped
         return care.tool_of(target.guard, call).schema.read_result(text)
-    except BadArguments as error:
+    except (BadArguments, InvalidJson) as error:
         quoted = "; it is JSON: a text stands in quotes, as in --result '\"ord_17\"'" if not _is_json(text) else ""
         raise Problem(Exit.USAGE, f"--result does not fit {call.tool}: {error}{quoted}") from error
 
