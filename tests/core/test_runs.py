@@ -199,3 +199,12 @@ def test_who_knows_which_turns_were_cut_off_names_them(journal):
         past(journal, name, f"c{claim}", cut_off=())
     assert past(journal, "4", "d", cut_off=("1", "2")) == [1, 2]
     assert past(journal, "5", "e", cut_off=("by another name",)) == [1, 2, 4], "then it is the last one"
+
+
+def test_turns_that_were_given_up_for_another_one_after_the_same_are_known_in_it(journal):
+    """The user has edited a message: what was done for it is told of; what was done before and after it is not."""
+    for claim, (name, follows) in enumerate([("1", ""), ("2", "1"), ("3", "2")]):
+        assert past(journal, name, f"c{claim}", cut_off=(), follows=follows) == []
+    assert past(journal, "edited", "d", cut_off=(), follows="1") == [2]
+    assert past(journal, "edited", "e", cut_off=(), follows="1") == [2], "and in its next entry"
+    assert past(journal, "2", "f", cut_off=(), follows="1") == [4, 5], "the user goes back to the first one"

@@ -128,6 +128,8 @@ class Run:
     """What the turn was named by before its history was shortened."""
     after: Sequence[str] = ()
     """What was answered last before this turn: its id, and the steps that it may be."""
+    follows = ""
+    """The turn before this one."""
     within = ""
     """The run that it is a part of, where nobody has entered that one around it."""
     cut_off: Sequence[str] | None = None
@@ -210,6 +212,7 @@ class Run:
             turn_was=self.turn_was,
             after=self.after,
             cut_off=self.cut_off,
+            follows=self.follows,
             parent=inside.run_id if inside else self.within,
             parent_entry=outer.run_entry if outer else 0,
         )
