@@ -155,6 +155,8 @@ class EnterRun(Struct, frozen=True):
         self._note_cut_off(books, run)
         self._carry_over(books)
         memory = self._memory(books, entered, no)
+        if entered.parent and books.run(self.tenant, entered.parent) is None:  # nothing was done in it but in its parts
+            books.put_run(RunRecord(entered.parent, self.tenant, begun=now.wall, changed=now.wall))
         books.put_run(entered)
         if self.turn is not None:
             books.put_turn(self.tenant, self.run_id, self.turn, no)
