@@ -124,16 +124,10 @@ class Run:
         """Number of this entry, from 1 on."""
         return self.memory.no
 
-    turn_was = ""
-    """What the turn was named by before its history was shortened."""
+    turn_was = follows = within = ""
     after: Sequence[str] = ()
-    """What was answered last before this turn: its id, and the steps that it may be."""
-    follows = ""
-    """The turn before this one."""
-    within = ""
-    """The run that it is a part of, where nobody has entered that one around it."""
     cut_off: Sequence[str] | None = None
-    """The turns just before this one that nobody saw the end of; ``None``: as the record has it."""
+    """Of a conversation that others drive: as in ``EnterRun``; ``within``: the run that this one is a part of."""
     lane = ""
     """Of a joined agent."""
     lane_entry = 0
