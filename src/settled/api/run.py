@@ -116,8 +116,7 @@ class Run:
         """Texts that calls made in it hide, in this process's memory alone: no reason on record shows them."""
         self.recollection: Recollection | None = None
         """What calls that are plainly on record are answered from; only where the run was entered before."""
-        self._entering = threading.Lock()
-        self._messages = 0
+        self._entering, self._messages = threading.Lock(), 0
 
     @property
     def entry(self) -> int:
