@@ -28,3 +28,21 @@ class CutOff:
         one.keep([said[0], None, said[1], None, said[2], "it was sent before"])
         await one.say(said[3])
         assert outbox.sent == ["ann", "ann"]  # what was answered is over: this is another one
+
+    async def test_what_was_done_for_a_message_that_was_edited_is_told_to_who_is_asked_by_the_new_one(
+        self, chat, tools, outbox
+    ):
+        """The history goes on from before it; what was done stands in the world all the same."""
+        one = chat(tools, [[mail("ann", self.turn_ids[0])], "done"], effects=EFFECTS)
+        one.keep(["hello", "hi"])
+        await one.say("mail ann")
+        two = chat(
+            tools, [[mail("bob", "d1")], [mail("bob", "d2")], "done", [mail("ann", "d3")], "done"], effects=EFFECTS
+        )
+        two.keep(["hello", "hi"])
+        await two.say("mail bob")
+        told = json.loads(two.script.answer("d1"))
+        assert (told["status"], told["earlier_calls"][0]["arguments"]["to"]) == ("rejected", "ann")
+        two.keep(["hello", "hi", "mail bob", "done"])
+        await two.say("mail ann, too")  # a turn after that one: this is another mail
+        assert outbox.sent == ["ann", "bob", "ann"]

@@ -10,6 +10,16 @@ from settled.core.saga import StartRollback
 from settled.testing.records import OTHER, OWNER, Look, begun, entered, make_ask, scoped
 
 
+class Within:
+    """Look up the runs that are parts of one."""
+
+    def __init__(self, run_id):
+        self.run_id = run_id
+
+    def apply(self, books, _):
+        return books.runs_within("acme", self.run_id)
+
+
 def enter(journal, claim="c1", run_id="trip", **more):
     return entered(journal, run_id, owner=OWNER, claim=claim, **more)
 
@@ -199,3 +209,21 @@ def test_who_knows_which_turns_were_cut_off_names_them(journal):
         past(journal, name, f"c{claim}", cut_off=())
     assert past(journal, "4", "d", cut_off=("1", "2")) == [1, 2]
     assert past(journal, "5", "e", cut_off=("by another name",)) == [1, 2, 4], "then it is the last one"
+
+
+def test_turns_that_were_given_up_for_another_one_after_the_same_are_known_in_it(journal):
+    """The user has edited a message: what was done for it is told of; what was done before and after it is not."""
+    for claim, (name, follows) in enumerate([("1", ""), ("2", "1"), ("3", "2")]):
+        assert past(journal, name, f"c{claim}", cut_off=(), follows=follows) == []
+    assert past(journal, "edited", "d", cut_off=(), follows="1") == [2]
+    assert past(journal, "edited", "e", cut_off=(), follows="1") == [2], "and in its next entry"
+    assert past(journal, "2", "f", cut_off=(), follows="1") == [4, 5], "the user goes back to the first one"
+
+
+def test_a_run_is_known_by_its_parts_before_it_is_entered_itself(journal):
+    """So it can be undone where all that was done in it was done by agents that it has handed tasks to."""
+    enter(journal, "a", "trip/flights", parent="trip")
+    assert (trip(journal).entry, trip(journal).state) == (0, RunState.ACTIVE)
+    assert [run.run_id for run in journal.perform(Within("trip"))] == ["trip/flights"]
+    assert list(enter(journal, "b", turn="1").earlier) == []
+    assert trip(journal).entry == 1

@@ -341,3 +341,22 @@ def test_every_decision_is_on_record(desk, paid):
     [call] = guard.journal.find(CallQuery(tool="pay"))
     assert (call.leave.by, call.leave.used, call.decided) == (("eva",), False, "person:bob")
     assert guard.journal.perform(Look(lambda books: books.by_id(first.operation_id))) == replace(call)
+
+
+@pytest.mark.parametrize("by_model", [False, True])
+def test_leave_that_is_given_after_a_turn_counts_in_the_next_one(desk, paid, by_model):
+    """People decide when they can; whoever then asks for the same asks for what was decided on, and no other leave."""
+    guard = desk.open()
+    pay = pay_of(guard, paid).options(wait=0)
+
+    def ask(turn, to="ann"):
+        with guard.run("r", turn=turn):
+            return guard.dispatch("pay", {"to": to, "amount": 10}) if by_model else pay.call(to, 10)
+
+    first, again = ask("1"), ask("2")
+    assert (first.status, again.status, first.operation_id) == ("awaiting_approval", again.status, again.operation_id)
+    guard.approve(first.operation_id, by="eva")
+    assert ask("3", to="bob").status == "awaiting_approval", "leave is for one exact call"
+    done, another = ask("3"), ask("4")
+    assert (done.status, done.operation_id, paid) == ("succeeded", first.operation_id, [("ann", 10)])
+    assert (another.status, another.operation_id == first.operation_id) == ("awaiting_approval", False)

@@ -56,6 +56,8 @@ class History:
         """What was answered last before this turn: its id, and the steps that it may be; ``None``: to be found out."""
         self.answered: frozenset[str] = frozenset()
         """Steps of this turn."""
+        self.turn_before = ""
+        """The turn before this one."""
         self.cut_off: tuple[str, ...] = ()
         """The turns just before this one that ended without an answer to the user."""
         self.heard: frozenset[str] = frozenset()
@@ -85,6 +87,7 @@ class History:
             ended = self.closed or not self.texts
             self.cut_off = () if ended else (*self.cut_off, self.turn)
             self.heard = frozenset() if ended else self.heard.union(self.shown())
+            self.turn_before = self.turn if self.texts else ""
             self.texts.append(text)
             self.turn = self.prefix = turn_of(self.texts)
             self.answered = frozenset()
@@ -202,8 +205,8 @@ class Histories:
 
     @staticmethod
     def _turn(run: str, known: History) -> Asked:
-        after, cut_off = known.after or (), known.cut_off
-        return Asked(run, known.turn, turn_was=known.turn_was, after=after, cut_off=cut_off, heard=known.heard)
+        asked = Asked(run, known.turn, turn_was=known.turn_was, after=known.after or (), follows=known.turn_before)
+        return replace(asked, cut_off=known.cut_off, heard=known.heard) if known.cut_off else asked
 
     def _read_to(self, run: str, messages: Sequence[Any], session: Session = NO_SESSION) -> History:
         before = known = self._known.get(run)

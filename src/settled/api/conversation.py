@@ -58,6 +58,8 @@ class Asked(Struct, frozen=True):
     """The turns just before this one that ended without an answer to the user."""
     heard: AbstractSet[str] = frozenset()
     """Steps of those turns whose answers the model sees all the same."""
+    follows: str = ""
+    """The turn before this one, where the history shows it."""
     within: str = ""
     """The run that this one is a part of: another agent's, that has handed a task to this one."""
 
@@ -237,7 +239,8 @@ class Conversations:
         seen = asked.seen or frozenset()
         told = (*seen, *asked.heard)
         run = Run(self._guard, asked.run, turn=asked.turn, answered=told, within=None, retries=None, saga=Saga())
-        run.turn_was, run.after, run.cut_off, run.within = asked.turn_was, asked.after, asked.cut_off, asked.within
+        run.turn_was, run.after, run.cut_off = asked.turn_was, asked.after, asked.cut_off
+        run.follows, run.within = asked.follows, asked.within
         return Live(run, asked.turn, asked.after, asked.message, seen, set(), set(), Future())
 
     def _lost(self, turn: _Turn, error: BaseException | None = None) -> None:

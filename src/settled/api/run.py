@@ -116,22 +116,17 @@ class Run:
         """Texts that calls made in it hide, in this process's memory alone: no reason on record shows them."""
         self.recollection: Recollection | None = None
         """What calls that are plainly on record are answered from; only where the run was entered before."""
-        self._entering = threading.Lock()
-        self._messages = 0
+        self._entering, self._messages = threading.Lock(), 0
 
     @property
     def entry(self) -> int:
         """Number of this entry, from 1 on."""
         return self.memory.no
 
-    turn_was = ""
-    """What the turn was named by before its history was shortened."""
+    turn_was = follows = within = ""
     after: Sequence[str] = ()
-    """What was answered last before this turn: its id, and the steps that it may be."""
-    within = ""
-    """The run that it is a part of, where nobody has entered that one around it."""
     cut_off: Sequence[str] | None = None
-    """The turns just before this one that nobody saw the end of; ``None``: as the record has it."""
+    """Of a conversation that others drive: as in ``EnterRun``; ``within``: the run that this one is a part of."""
     lane = ""
     """Of a joined agent."""
     lane_entry = 0
@@ -210,6 +205,7 @@ class Run:
             turn_was=self.turn_was,
             after=self.after,
             cut_off=self.cut_off,
+            follows=self.follows,
             parent=inside.run_id if inside else self.within,
             parent_entry=outer.run_entry if outer else 0,
         )

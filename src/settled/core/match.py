@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from settled.core import family
 from settled.core.ask import Barred, Conflict, Suspect, Untold
 from settled.core.by_hand import is_by_hand
 from settled.core.entry import Entry
-from settled.core.fallback import INSTEAD, in_place_of, is_instead, last_step, stands_open
-from settled.core.model import Effect, KeyKind
-from settled.core.owed import owed_to
+from settled.core.fallback import INSTEAD, in_place_of, is_instead, last_step
+from settled.core.found import HARMLESS, Match, same_arguments
+from settled.core.model import KeyKind
+from settled.core.outside import outside
 from settled.core.parts import is_item
 from settled.core.rewind import is_set_aside
-from settled.core.rules import lease_over
 from settled.core.states import MAY_HAVE_EFFECT, State
 
 if TYPE_CHECKING:
@@ -30,19 +28,9 @@ if TYPE_CHECKING:
     from settled.core.call import Call
     from settled.core.model import Moment
 
-HARMLESS = frozenset({Effect.READ, Effect.IDEMPOTENT})
-"""What these tools do may be done again under another key; the other side de-duplicates on the same key only."""
 OPEN_STATES = (State.SUCCEEDED, State.UNKNOWN, State.PROCESSING, State.PARTIAL, State.AWAITING_APPROVAL)
 STILL_WAITING = (State.PROCESSING, State.AWAITING_APPROVAL, State.PARTIAL)
 MADE_AGAIN = (State.NOT_DONE, State.PARKED)
-
-
-class Match(Struct, frozen=True):
-    """This record answers."""
-
-    call: Call
-    like: bool = False
-    """By likeness; otherwise by key or step."""
 
 
 Found = Match | Conflict | Untold | Barred | Suspect
@@ -57,12 +45,7 @@ def find(books: Books, ask: Ask, mine: Call | None, now: Moment) -> Found | None
     call = mine if kind is KeyKind.RANDOM else books.by_key(ask.key)  # nobody else draws the same random key
     if call is not None:
         return Match(call) if same_arguments(call, ask) else Conflict(call)
-    return _outside(books, ask, now) if kind is KeyKind.RANDOM else None
-
-
-def same_arguments(call: Call, ask: Ask) -> bool:
-    """Whether the same key came with the same arguments (checked in every state, on every path)."""
-    return call.tool == ask.tool and call.fingerprint == ask.fingerprint
+    return outside(books, ask, now) if kind is KeyKind.RANDOM else None
 
 
 def _as_before(books: Books, ask: Ask, entry: Entry) -> Match | Untold | None:
@@ -75,6 +58,7 @@ def _as_before(books: Books, ask: Ask, entry: Entry) -> Match | Untold | None:
 
 def _in_scope(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold | Barred | Suspect | None:
     found = _by_step(books, ask, entry) or _unfinished(books, ask, entry) or _old_words(books, ask, entry)
+    found = found or _under_leave(books, ask, entry)
     begins = found is None or (
         isinstance(found, Match) and (_made_again(found.call, entry) or _goes_down(books, found.call, ask))
     )
@@ -161,6 +145,23 @@ def _old_words(books: Books, ask: Ask, entry: Entry) -> Match | Untold | None:
     if found is None or not spoken_for or not ask.by_model or ask.terms.effect in HARMLESS:
         return found
     return Untold((found.call,))
+
+
+def _under_leave(books: Books, ask: Ask, entry: Entry) -> Match | None:
+    """Return the same call that waits for a person's leave, or may begin under one, whatever turn has asked for it.
+
+    Nothing was done yet, and people decide when they can: who asks after that asks for what was decided on.
+    """
+    if ask.leave is None or ask.leave.by_hand:
+        return None
+    for call in books.alike(ask.scope, ask.lane, ask.tool, ask.identity, range(1, entry.no)):
+        waits = (
+            call.leave is not None and not call.leave.used and call.state in (State.AWAITING_APPROVAL, State.NOT_DONE)
+        )
+        same = call.words == ask.words and entry.free(call, ask.words) and call.operation_id not in ask.despite
+        if waits and same and not is_set_aside(call):
+            return Match(call, like=True)
+    return None
 
 
 def _made_again(call: Call, entry: Entry) -> bool:
@@ -339,63 +340,6 @@ def _bar(doubts: Sequence[Call], ask: Ask) -> Barred | None:
     return Barred(tuple(doubts)) if doubts and any_call else None
 
 
-def _outside(books: Books, ask: Ask, now: Moment) -> Match | Barred | Suspect | None:
-    """Outside of runs the same arguments bar: while they are in doubt, or at work in a process that may be dead.
-
-    Once settled, what nobody was told of answers one like call.
-    """
-    instead = _given_way(books, ask, now) if ask.falls_to else None
-    if instead is not None:
-        return instead
-    if ask.while_unknown == "allow" or ask.terms.effect in HARMLESS:
-        owed = owed_to(books, ask) if ask.leave is not None else None
-        return None if owed is None else Match(owed, like=True)
-    # Of this identity only, where that is enough: many other calls of the tool may be at work.
-    identity = None if ask.while_unknown == "any" else ask.identity
-    found = books.unsettled(ask.tenant, ask.scope, ask.tool, identity)
-    calls = [c for c in found if c.kind is KeyKind.RANDOM and c.operation_id not in ask.despite]
-    same = [c for c in calls if c.fingerprint == ask.fingerprint]
-    doubt = next((c for c in same if _open_for(c, ask, now)), None) if same else None
-    doubt = doubt or _told_open(books, ask) or owed_to(books, ask)
-    if doubt is not None:
-        return Match(doubt, like=True)
-    return _bar_outside(ask, calls, same) if calls else None
-
-
-def _bar_outside(ask: Ask, calls: Sequence[Call], same: Sequence[Call]) -> Barred | Suspect | None:
-    elsewhere = tuple(c for c in same if c.owner != ask.owner and c.operation_id not in ask.alive)
-    if elsewhere:
-        return Suspect(elsewhere)
-    unknown = tuple(c for c in calls if c.state is State.UNKNOWN)
-    return Barred(unknown) if ask.while_unknown == "any" and unknown else None
-
-
-def _given_way(books: Books, ask: Ask, now: Moment) -> Match | Suspect | None:
-    """Return a like call that did nothing, while what was done in its place is in doubt, or nobody was told of it."""
-    elsewhere = []
-    for operation_id in books.owed(ask.tenant, ask.tool, ask.fingerprint):
-        call, step = books.by_id(operation_id), last_step(books, operation_id)
-        if call is None or step is None or call.state is not State.FAILED or operation_id in ask.despite:
-            continue
-        if stands_open(step) or (step.state is State.PROCESSING and _open_for(step, ask, now)):
-            return Match(call, like=True)
-        if step.state is State.PROCESSING and step.owner != ask.owner and step.operation_id not in ask.alive:
-            elsewhere.append(step)
-    return Suspect(tuple(elsewhere)) if elsewhere else None
-
-
-def _open_for(call: Call, ask: Ask, now: Moment) -> bool:
-    """Whether the call is in doubt, or at work in this process with nobody waiting for it any more."""
-    left = call.owner == ask.owner and call.operation_id not in ask.here
-    return call.state is State.UNKNOWN or lease_over(call, now) or left
-
-
-def _told_open(books: Books, ask: Ask) -> Call | None:
-    """What was told as open and has been settled since answers the next like ask: it is not done again."""
-    call = books.by_id(ask.told) if ask.told and ask.told not in ask.despite else None
-    return call if call is not None and same_arguments(call, ask) else None
-
-
 def _unsettled(books: Books, ask: Ask) -> Sequence[Call]:
     instead = [c for tool in ask.falls_to for c in books.unsettled(ask.tenant, ask.scope, tool, INSTEAD)]
     return [*books.unsettled(ask.tenant, ask.scope, ask.tool), *(c for c in instead if c.tool != ask.tool)]
@@ -418,3 +362,6 @@ def reserve(books: Books, asks: Sequence[Ask]) -> None:
 
 def _same_words(call: Call, ask: Ask) -> bool:
     return call.words == ask.words and call.state not in MADE_AGAIN
+
+
+__all__ = ["HARMLESS", "MADE_AGAIN", "Found", "Match", "find", "preference", "reserve", "same_arguments"]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _CUT = "\x1fcut off"
 """Between a turn and nothing: the name under which the entries of turns are noted that were cut off before it."""
+_THEN = "\x1fthen"
+"""After a turn: the name under which the entries of turns that followed it are noted."""
 UNDONE = frozenset({RunState.COMPENSATED, RunState.PARTLY_COMPENSATED})
 BARRED = UNDONE | {RunState.ROLLING_BACK}
 """No call of such a run begins any more."""
@@ -125,6 +127,8 @@ class EnterRun(Struct, frozen=True):
     """What this turn was named by before its history was shortened: its entries are this turn's."""
     cut_off: Sequence[str] | None = None
     """Names of the turns just before this one that nobody saw the end of; ``None``: the record tells whether it did."""
+    follows: str = ""
+    """The turn before this one, where it is known. Others that followed it were given up: their message was edited."""
     after: Sequence[str] = ()
     """What was answered last before this turn began: its id, and the steps that it may be.
 
@@ -151,11 +155,15 @@ class EnterRun(Struct, frozen=True):
         self._note_cut_off(books, run)
         self._carry_over(books)
         memory = self._memory(books, entered, no)
+        if entered.parent and books.run(self.tenant, entered.parent) is None:  # nothing was done in it but in its parts
+            books.put_run(RunRecord(entered.parent, self.tenant, begun=now.wall, changed=now.wall))
         books.put_run(entered)
         if self.turn is not None:
             books.put_turn(self.tenant, self.run_id, self.turn, no)
             if self.after:
                 books.put_turn(self.tenant, self.run_id, self._place(self.turn), no)
+            if self.follows:
+                books.put_turn(self.tenant, self.run_id, f"{self.follows}{_THEN}", no)
         return memory
 
     def _entered(self, books: Books, run: RunRecord, no: int, now: Moment) -> RunRecord:
@@ -185,7 +193,7 @@ class EnterRun(Struct, frozen=True):
 
     def _memory(self, books: Books, run: RunRecord, no: int) -> Entry:
         earlier = self._earlier(books, range(run.since, no), no)
-        entry = Entry(no, earlier, self._past(books, earlier))
+        entry = Entry(no, earlier, self._past(books, earlier, no))
         for step in self.answered:
             _mark(books, entry, scope_of_run(self.tenant, self.run_id), step)
         return entry
@@ -205,15 +213,28 @@ class EnterRun(Struct, frozen=True):
 
         Ids of calls come again: what was made since an entry of this very turn began is no earlier one's.
         """
-        scope = scope_of_run(self.tenant, self.run_id)
-        found = next((each for step in self.after[1:] if (each := books.by_step(scope, step))), "")
-        call = books.by_id(found) if found else None
+        call = self._answered_last(books)
         own = [entry for entry in books.turn(self.tenant, self.run_id, self._place(turn)) if entry < no] if call else ()
         return 0 if call is None or call.entry >= min(own, default=no) else call.entry
 
-    def _past(self, books: Books, earlier: Sequence[int]) -> Sequence[int]:
-        """Return the entries of turns before this one that were cut off: nobody was given what they did."""
-        return tuple(sorted({*self._noted(books, self.turn)}.difference(earlier)))
+    def _answered_last(self, books: Books) -> Call | None:
+        """Return the call that was answered last before this turn, as far as the history shows one."""
+        scope = scope_of_run(self.tenant, self.run_id)
+        found = next((each for step in self.after[1:] if (each := books.by_step(scope, step))), "")
+        return books.by_id(found) if found else None
+
+    def _past(self, books: Books, earlier: Sequence[int], no: int) -> Sequence[int]:
+        """Return the entries of turns before this one that were cut off, or given up for it: no history shows them."""
+        return tuple(sorted({*self._noted(books, self.turn), *self._given_up(books, no)}.difference(earlier)))
+
+    def _given_up(self, books: Books, no: int) -> set[int]:
+        """Return the entries of turns that followed the same one. What is answered in this history was not given up."""
+        instead = books.turn(self.tenant, self.run_id, f"{self.follows}{_THEN}") if self.follows else ()
+        own = {no, *books.turn(self.tenant, self.run_id, self.turn or "")}
+        if own.issuperset(instead):
+            return set()
+        shown = self._answered_last(books)
+        return {each for each in instead if shown is None or each > shown.entry} - own
 
     def _note_cut_off(self, books: Books, run: RunRecord) -> None:
         """Note which turns before this one were cut off, for all entries of it, and for the next one if it is, too."""
