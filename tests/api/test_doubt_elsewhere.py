@@ -155,6 +155,112 @@ def test_who_says_that_it_is_another_one_is_not_barred(desk: Desk, left: Callabl
         assert desk.pay.options(despite=[doubt.operation_id]).call(**ASKED).status == "succeeded"
 
 
+def by_its_own_probe(desk: Desk, seen: settled.Happened | settled.NotHappened) -> None:
+    """Let the same payment be told of where it was asked for, and then be asked for in each other part."""
+    with desk.guard.run("task"):
+        with desk.guard.run("task/one"):
+            told = desk.by_model()
+        assert told.status == "succeeded", seen
+        paid = len(desk.paid)
+        assert desk.by_model().replayed is False
+        with desk.guard.run("task/two"):
+            assert desk.by_model().replayed is False
+        desk.guard.dispatch("settle_order", {"order": 2, **ASKED})
+    assert len(desk.paid) == paid + 3
+
+
+@pytest.mark.parametrize("seen", [settled.Happened("paid"), settled.NotHappened()], ids=["happened", "made again"])
+def test_what_was_told_where_it_was_asked_for_answers_nobody_else(
+    seen: settled.Happened | settled.NotHappened,
+) -> None:
+    with settled.Guard("memory://") as guard:
+        by_its_own_probe(Desk(guard, probe=lambda call: seen, max_request_lifetime=0.0), seen)
+
+
+def test_what_a_person_has_settled_and_its_own_agent_was_told_answers_nobody_else(desk: Desk) -> None:
+    with desk.guard.run("task"):
+        with desk.guard.run("task/one"):
+            doubt = desk.by_model()
+            desk.guard.resolve(doubt.operation_id, "happened", result="paid", by="eva", reason="seen in the books")
+            assert desk.by_model().value == "paid"
+        with desk.guard.run("task/two"):
+            assert desk.by_model().replayed is False
+    assert desk.paid == ["ann", "ann"]
+
+
+@WHERE
+def test_who_is_cut_off_before_it_is_told_finds_it_once_more(
+    desk: Desk, left: Callable[[Desk], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    perform = desk.guard.journal.perform
+
+    def cut_off(transition: Any) -> Any:
+        if type(transition).__name__ == "Heard":
+            raise KeyboardInterrupt
+        return perform(transition)
+
+    with contextlib.suppress(KeyboardInterrupt), desk.guard.run("task", turn="1"):
+        left(desk)
+        [doubt] = desk.by_model().earlier
+        desk.guard.resolve(doubt.operation_id, "happened", result="paid", by="eva", reason="seen in the books")
+        monkeypatch.setattr(desk.guard.journal, "perform", cut_off)
+        desk.by_model()
+    monkeypatch.undo()
+    with desk.guard.run("task", turn="1"):
+        said = desk.by_model()
+    assert (said.value, said.replayed, desk.paid) == ("paid", True, ["ann"])
+
+
+def test_what_was_done_inside_of_a_call_that_is_rewound_answers_nobody(desk: Desk) -> None:
+    with contextlib.suppress(KeyError), desk.guard.run("task"):
+        order = desk.guard.dispatch("settle_order", {"order": 1, **ASKED})
+        [doubt] = desk.by_model().earlier
+        raise KeyError
+    desk.guard.resolve(doubt.operation_id, "happened", result="paid", by="eva", reason="seen in the books")
+    desk.guard.rewind("task", from_call=order.operation_id, by="eva", reason="to be done anew", effects="keep")
+    with desk.guard.run("task"):
+        assert desk.settle_order(1, **ASKED) == "paid ann"
+    assert desk.paid == ["ann", "ann"]
+
+
+class Bank:
+    """A tool that could not pay by card, and another one in its place, whose answer is lost."""
+
+    def __init__(self, guard: settled.Guard) -> None:
+        self.guard, self.paid = guard, list[str]()
+
+        @guard.tool(effect="write")
+        def pay_by_wire(to: str, note: str) -> str:
+            self.paid.append(f"wire {to}")
+            raise TimeoutError
+
+        @guard.tool(effect="write", identity=("to",), fallback=[pay_by_wire])
+        def pay_by_card(to: str, note: str) -> str:
+            if not self.paid:
+                raise settled.NotExecuted("no card")
+            self.paid.append(f"card {to}")
+            return "paid by card"
+
+        self.pay_by_card = pay_by_card
+
+
+def test_what_was_done_in_a_calls_place_bars_it_in_all_of_the_run(guard: settled.Guard) -> None:
+    bank = Bank(guard)
+    with guard.run("task"):
+        with guard.run("task/one"):
+            doubt = guard.dispatch("pay_by_card", ASKED)
+        with guard.run("task/two"):
+            said = [guard.dispatch("pay_by_card", OTHER_WORDS), bank.pay_by_card.call(**ASKED)]
+        said.append(guard.dispatch("pay_by_card", ASKED))
+        another = guard.dispatch("pay_by_card", {"to": "bob", "note": "order 8"})
+        guard.resolve(doubt.operation_id, "happened", result="wired", by="eva", reason="seen in the books")
+        known = guard.dispatch("pay_by_card", ASKED)
+        anew = guard.dispatch("pay_by_card", ASKED)
+    assert [(each.status, each.reason) for each in said] == [("rejected", "unknown_before")] * 3
+    assert (another.value, known.value, anew.value) == ("paid by card", "wired", "paid by card")
+    assert bank.paid == ["wire ann", "card bob", "card ann"]
+
+
 KILLED = textwrap.dedent("""
     import os, signal, sys
     import settled

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from settled.core.fallback import BY_OTHERS
+from settled.core.found import HARMLESS
 from settled.core.runs import run_of, scope_of_run
-from settled.core.states import UNSETTLED, State
+from settled.core.states import MAY_HAVE_EFFECT, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from settled.core.ask import Ask
     from settled.core.books import Books
     from settled.core.call import Call
 
@@ -65,28 +68,35 @@ def looked_at(books: Books, tenant: str, scope: str, *, anew: bool) -> bool:
     return len(scopes) > 1 or bool(scopes and books.notes(_kind(scopes[-1])))
 
 
-def elsewhere(books: Books, tenant: str, scope: str, tool: str) -> Sequence[Call]:
-    """Return a tool's calls in doubt in other scopes of a run; also those noted as such that were done after all."""
+def elsewhere(books: Books, tenant: str, scope: str, tools: Sequence[str]) -> Sequence[Call]:
+    """Return tools' calls in doubt in other scopes of a run; also those noted as such that were done after all."""
     scopes = scopes_around(books, tenant, scope)
     if not scopes:
         return ()
-    around = [call for each in scopes[1:] for call in books.unsettled(tenant, each, tool)]
+    around = [call for each in scopes[1:] for tool in tools for call in books.unsettled(tenant, each, tool)]
     calls = {call.operation_id: call for call in around if call.state is State.UNKNOWN}
     kind = _kind(scopes[-1])
     for operation_id, where in books.notes(kind).items():
         call = books.by_id(operation_id)
-        if call is not None and call.state in (*UNSETTLED, State.SUCCEEDED):
-            if call.tool == tool and where != scope:
+        if call is not None and call.state in MAY_HAVE_EFFECT:
+            if call.tool in tools and where != scope:
                 calls.setdefault(operation_id, call)
         else:
             books.put_note(kind, operation_id, None)
     return tuple(calls.values())
 
 
+def may_be_noted(call: Call, ask: Ask) -> bool:
+    """Whether a call that answers this ask may stand noted as one that was in doubt, seen without a look."""
+    if ask.entry is None or call.terms.effect in HARMLESS or (call.scope == ask.scope and ask.entry.wide is False):
+        return False
+    return len(call.attempts) > 1 or bool(call.doubtful) or call.decided.startswith(BY_OTHERS)
+
+
 def heard(books: Books, call: Call) -> None:
-    """Somebody is answered from a call that was noted as in doubt: it answers nobody else."""
+    """Somebody is told how a call ended that was noted as in doubt: it answers nobody else."""
     scopes = scopes_around(books, call.tenant, call.scope)
-    if scopes:
+    if len(scopes) > 1:
         books.put_note(_kind(scopes[-1]), call.operation_id, None)
 
 

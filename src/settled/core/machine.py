@@ -29,6 +29,7 @@ from settled.core.ask import (
 )
 from settled.core.claim import Claim
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Spill, Transact, Woke, expect
+from settled.core.family import may_be_noted
 from settled.core.joint import Jointly
 from settled.core.late import Evidence
 from settled.core.model import Effect
@@ -74,7 +75,8 @@ class Life(Jointly):
         finally:
             self._leave(state, heard=heard)
         call = answer.call
-        if heard and call is not None and answer.recorded and answer.status not in STILL_OWED and was_owed(call):
+        told = heard and call is not None and answer.recorded and answer.status not in STILL_OWED
+        if told and call is not None and (was_owed(call) or may_be_noted(call, ask)):
             yield from self._hear(call)
         return replace(answer, like=True) if self.like and call is not None else answer
 

@@ -16,6 +16,7 @@ from settled.core.fallback import INSTEAD, in_place_of, is_instead, last_step
 from settled.core.found import HARMLESS, Match, same_arguments
 from settled.core.model import KeyKind
 from settled.core.outside import outside
+from settled.core.owed import DONE
 from settled.core.parts import is_item
 from settled.core.rewind import is_set_aside
 from settled.core.states import MAY_HAVE_EFFECT, State
@@ -72,7 +73,7 @@ def _in_scope(books: Books, ask: Ask, entry: Entry) -> Match | Conflict | Untold
     own = next((like for c in doubts if c.lane == ask.lane and (like := _asked_for(books, c, ask))), None)
     if own is not None:
         return Match(own, like=True)  # of whatever turn: it is settled first
-    return _not_told_of(books, ask, entry) or _bar(doubts, ask) or _elsewhere(books, ask, entry) or found
+    return _not_told_of(books, ask, entry) or _bar(books, doubts, ask) or _elsewhere(books, ask, entry) or found
 
 
 def _elsewhere(books: Books, ask: Ask, entry: Entry) -> Match | Barred | Suspect | None:
@@ -83,17 +84,25 @@ def _elsewhere(books: Books, ask: Ask, entry: Entry) -> Match | Barred | Suspect
         entry.wide = family.looked_at(books, ask.tenant, ask.scope, anew=entry.no > 1)
     if not (ask.by_model or entry.wide):
         return None
-    found = family.elsewhere(books, ask.tenant, ask.scope, ask.tool)
+    found = family.elsewhere(books, ask.tenant, ask.scope, (ask.tool, *ask.falls_to))
     but = ask.despite | ask.around
-    calls = [c for c in found if c.kind is KeyKind.SCOPED and c.operation_id not in but and not is_set_aside(c)]
-    done = next((c for c in calls if c.state is State.SUCCEEDED and c.identity == ask.identity), None)
-    if done is not None:
-        family.heard(books, done)
-        return Match(done, like=True)
+    known = (c for c in found if _in_place(c) and (c.tool == ask.tool or is_instead(c)))
+    calls = [c for c in known if c.operation_id not in but and not is_set_aside(c)]
+    owed = (c for c in calls if c.state in DONE and entry.untold(c) and not _within_one_set_aside(books, c))
+    done = (asked for c in owed if (asked := _asked_for(books, c, ask)))
+    answers = next((asked for asked in done if not (is_item(asked) or entry.awaited(asked.operation_id))), None)
+    if answers is not None:
+        return Match(answers, like=True)  # who is told of it says so then (``owed.Heard``): it may yet be cut off
     at_work = [c for c in calls if c.state is State.PROCESSING and c.owner != ask.owner]
-    like = [c for c in at_work if _bars_any(ask) or c.identity == ask.identity]
+    like = [c for c in at_work if _bars_any(ask) or _asked_for(books, c, ask)]
     suspects = tuple(c for c in like if c.operation_id not in ask.alive)
-    return Suspect(suspects) if suspects else _bar([c for c in calls if c.state is State.UNKNOWN], ask)
+    return Suspect(suspects) if suspects else _bar(books, [c for c in calls if c.state is State.UNKNOWN], ask)
+
+
+def _within_one_set_aside(books: Books, call: Call) -> bool:
+    """Whether it was made inside of a call that an operator has set aside: that one is made anew with all in it."""
+    outer = books.by_id(call.scope.removeprefix(family.INSIDE)) if call.scope.startswith(family.INSIDE) else None
+    return outer is not None and (is_set_aside(outer) or _within_one_set_aside(books, outer))
 
 
 def _bars_any(ask: Ask) -> bool:
@@ -229,8 +238,11 @@ def _may_bar(call: Call, ask: Ask) -> bool:
     """Whether the rule of doubt holds for this call: siblings, business keys and what the ask excludes are exempt."""
     at_once = ask.entry is None or call.series == ask.entry.no
     sibling = bool(ask.message) and call.message == ask.message and at_once
-    in_place = call.kind is KeyKind.SCOPED or is_instead(call) or is_item(call)
-    return not sibling and in_place and call.operation_id not in ask.despite
+    return not sibling and _in_place(call) and call.operation_id not in ask.despite
+
+
+def _in_place(call: Call) -> bool:
+    return call.kind is KeyKind.SCOPED or is_instead(call) or is_item(call)
 
 
 def _candidate(books: Books, ask: Ask, entry: Entry) -> Match | None:
@@ -331,9 +343,9 @@ def _doubts(open_calls: Sequence[Call], ask: Ask) -> list[Call]:
     return [c for c in unknown if ask.entry is None or not _for_other_sibling(c, ask, ask.entry)]
 
 
-def _bar(doubts: Sequence[Call], ask: Ask) -> Barred | None:
+def _bar(books: Books, doubts: Sequence[Call], ask: Ask) -> Barred | None:
     """What is unknown bars like calls; for a model without declared identity, any call of the tool."""
-    same = tuple(c for c in doubts if c.identity == ask.identity)
+    same = tuple(c for c in doubts if _asked_for(books, c, ask))
     if same:
         return Barred(same)  # another agent's: it answers nobody here, and must be settled first
     any_call = ask.while_unknown == "any" or (ask.by_model and not ask.identity_declared)

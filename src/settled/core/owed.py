@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from settled.core.drafts import DRAFTING
 from settled.core.fallback import BY_OTHERS, last_step
-from settled.core.family import note_doubt
+from settled.core.family import heard, note_doubt
 from settled.core.model import Effect, KeyKind
 from settled.core.states import State
 
@@ -66,5 +66,9 @@ class Heard(Struct, frozen=True):
         """Owe it no longer; unless something was begun in its place, which is heard of by itself."""
         del now
         call = books.by_id(self.operation_id)
-        if call is not None and last_step(books, call.operation_id, 1) is None:
+        if call is None:
+            return
+        if call.kind is not KeyKind.RANDOM:
+            heard(books, call)
+        elif last_step(books, call.operation_id, 1) is None:
             books.drop_owed(call)
