@@ -79,6 +79,12 @@ def test_the_same_errors_elsewhere_prove_nothing():
     assert classify(through("httpx._client.send", RuntimeError("Event loop is closed"))).evidence is Evidence.MAYBE
 
 
+def test_a_signal_while_a_process_is_started_does_not_say_that_it_was_not():
+    error = made("shop.limits.TimeIsUp", Exception)
+    assert classify(through("subprocess._execute_child", error)).evidence is Evidence.MAYBE
+    assert classify(through("subprocess._execute_child", ValueError("embedded null byte"))).evidence is Evidence.NONE
+
+
 def test_a_redirect_to_what_is_no_name_says_nothing_of_the_first_request():
     error = through("socket.getaddrinfo", UnicodeError("label too long"))
     assert classify(error).evidence is Evidence.NONE

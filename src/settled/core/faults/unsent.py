@@ -23,16 +23,19 @@ def _none_made(known: Locals) -> bool:
     return known.get("req") is None
 
 
+_STARTS = "_execute_child"
 _BUILDING: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "build_request": {"httpx": _always, "httpx2": _always},
     "_build_request": {"openai": _always, "anthropic": _always},
     "prepare_request": {"requests": _always},
     "_request": {"aiohttp": _none_made},
-    # a name that is none; what no process can be given
-    "getaddrinfo": {"socket": _always},
-    "_execute_child": {"subprocess": _always},
+    "getaddrinfo": {"socket": _always},  # a name that is none
+    _STARTS: {"subprocess": _always},  # what no process can be given
 }
 """By the name of a function, and its package: whether it has not got further than to put together what is sent."""
+
+_ILL_FORMED = (TypeError, ValueError)
+"""By these alone a process was surely not started: what a signal's handler raises comes through the same function."""
 
 _CLOSED = {
     "send": ("httpx", "Cannot send a request, as the client has been closed."),
@@ -48,6 +51,8 @@ def of_unsent(error: BaseException) -> Fault | None:
         library, words = _CLOSED.get(name, ("", ""))
         if library and package.startswith(library) and look.text(error) == words:
             return unready("client_closed")
+        if name == _STARTS and not isinstance(error, _ILL_FORMED):
+            return None
         building = _BUILDING.get(name, {}).get(package)
         if building is not None and building(frame.f_locals):
             return refused("invalid_request")
