@@ -188,6 +188,21 @@ def test_what_a_person_has_settled_and_its_own_agent_was_told_answers_nobody_els
     assert desk.paid == ["ann", "ann"]
 
 
+def test_nor_what_its_own_run_was_told_when_it_was_entered_again(desk: Desk) -> None:
+    with contextlib.suppress(KeyError), desk.guard.run("task"):
+        with contextlib.suppress(settled.CallUnknown), desk.guard.run("task/one"):
+            doubt = desk.pay.call(**ASKED)
+            doubt.unwrap()
+        desk.guard.resolve(doubt.operation_id, "happened", result="paid", by="eva", reason="seen in the books")
+        raise KeyError
+    with desk.guard.run("task"):
+        with desk.guard.run("task/one"):
+            assert desk.pay(**ASKED) == "paid"
+        with desk.guard.run("task/two"):
+            assert desk.pay(**ASKED) == "paid ann"
+    assert desk.paid == ["ann", "ann"]
+
+
 @WHERE
 def test_who_is_cut_off_before_it_is_told_finds_it_once_more(
     desk: Desk, left: Callable[[Desk], None], monkeypatch: pytest.MonkeyPatch

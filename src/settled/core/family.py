@@ -86,11 +86,17 @@ def elsewhere(books: Books, tenant: str, scope: str, tools: Sequence[str]) -> Se
     return tuple(calls.values())
 
 
-def may_be_noted(call: Call, ask: Ask) -> bool:
-    """Whether a call that answers this ask may stand noted as one that was in doubt, seen without a look."""
-    if ask.entry is None or call.terms.effect in HARMLESS or (call.scope == ask.scope and ask.entry.wide is False):
+def was_in_doubt(call: Call) -> bool:
+    """Whether a call may have been in doubt, and be noted as such, by its own record."""
+    if call.terms.effect in HARMLESS:
         return False
     return len(call.attempts) > 1 or bool(call.doubtful) or call.decided.startswith(BY_OTHERS)
+
+
+def may_be_noted(call: Call, ask: Ask) -> bool:
+    """Whether a call that answers this ask may still be noted as in doubt, as far as is seen without a look."""
+    inside = ask.entry is not None and (call.scope != ask.scope or ask.entry.wide is not False)
+    return inside and was_in_doubt(call)
 
 
 def heard(books: Books, call: Call) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from settled.core.family import was_in_doubt
 from settled.core.model import KeyKind
 from settled.core.rewind import is_set_aside
 from settled.core.states import State
@@ -54,4 +55,6 @@ class Recall:
 
 
 def _is_plain(call: Call) -> bool:
-    return call.state is State.SUCCEEDED and not call.disputed and call.kind is KeyKind.SCOPED and not call.lane
+    if call.state is not State.SUCCEEDED or call.disputed or was_in_doubt(call):
+        return False  # that somebody is told how a doubt has ended goes on record
+    return call.kind is KeyKind.SCOPED and not call.lane
