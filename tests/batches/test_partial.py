@@ -186,6 +186,17 @@ def test_a_model_that_asks_for_all_of_them_again_doubles_nothing(guard, store, i
     assert store.asked == [TEN, ["d8", "d9"]]
 
 
+@pytest.mark.parametrize("docs", [["d2"], ["d1", "d2"], TEN[:3]])
+def test_an_item_in_doubt_bars_in_all_of_the_run(guard, store, index, docs):
+    store.cut, store.trouble = 2, {"d1": [429] * 3}
+    with guard.run("r"):
+        with guard.run("r/one"):
+            assert statuses(index.call(docs=TEN[:3])) == ["done", "not_done", "unknown"]
+        with guard.run("r/two"):
+            said = guard.dispatch("index", {"docs": docs})
+    assert (said.status, said.reason, store.held.count("d2")) == ("rejected", "unknown_before", 1)
+
+
 @pytest.mark.parametrize("docs", [["d2"], ["d1", "d2"], ["d2", "d1", "d0"], ["d2", "new"]])
 def test_an_item_in_doubt_bars_a_model_from_sending_it_in_another_list(guard, store, index, docs):
     store.cut, store.trouble = 2, {"d1": [429] * 3}

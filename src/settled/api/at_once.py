@@ -15,8 +15,7 @@ from settled.api.bound import ORDINARY
 from settled.api.making import Prepared, without_limits
 from settled.api.schema import NO_ARGUMENTS
 from settled.core.answer import by_itself
-from settled.core.commands import Ended, Returned
-from settled.core.series import first_of
+from settled.core.commands import Ended, Returned, first_of
 from settled.drivers import aio, sync, unrecorded
 from settled.drivers.floor import Binding
 

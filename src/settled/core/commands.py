@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from msgspec import Struct
@@ -77,6 +78,18 @@ class Invoke(Struct, frozen=True):
     deadline: float | None
     first: bool = True
     """The asker's first attempt: it pays into the process's retry pool."""
+
+
+@lru_cache(maxsize=100)
+def first_of(timeout: float | None) -> Invoke:
+    """Return the first attempt of a call that needs no record and has no deadline: the same for all of them."""
+    return Invoke(None, 1, timeout, None)
+
+
+@lru_cache(maxsize=100)
+def another(timeout: float | None, no: int) -> Invoke:
+    """Return a further attempt of such a call."""
+    return Invoke(None, no, timeout, None, first=False)
 
 
 class Join(Struct, frozen=True):

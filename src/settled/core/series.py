@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from settled.core.answer import STATUS_OF, Answer, by_itself, from_record, rejected
@@ -385,18 +384,6 @@ class Series(Wire):
     def value(self) -> object:
         """What the last attempt gave."""
         return None if self.returned is None else self.returned.value
-
-
-@lru_cache(maxsize=100)
-def first_of(timeout: float | None) -> Invoke:
-    """Return the first attempt of a call that needs no record and has no deadline: the same for all of them."""
-    return Invoke(None, 1, timeout, None)
-
-
-@lru_cache(maxsize=100)
-def another(timeout: float | None, no: int) -> Invoke:
-    """Return a further attempt of such a call."""
-    return Invoke(None, no, timeout, None, first=False)
 
 
 def _turned_away(shut: Shut) -> Answer:

@@ -29,11 +29,11 @@ from settled.core.commands import (
     Spill,
     Transact,
     Woke,
+    another,
     expect,
 )
 from settled.core.model import Effect
 from settled.core.retry import Again
-from settled.core.series import another
 from settled.core.values import replace
 from settled.current import current
 from settled.drivers.alarm import alarm_of

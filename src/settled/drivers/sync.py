@@ -31,10 +31,10 @@ from settled.core.commands import (
     Tell,
     Transact,
     Woke,
+    another,
     expect,
 )
 from settled.core.retry import Again
-from settled.core.series import another
 from settled.core.values import replace
 from settled.drivers.attempts import SHORTEST_SLEEP, finished, late_of, probed, raised, run_here, timed_out
 from settled.drivers.joining import join
