@@ -8,7 +8,7 @@ import pytest
 
 from settled.core.backoff import Backoff
 from settled.core.budget import TokenWindow
-from settled.core.commands import Admitted, Ended, Invoke, Owners, Refund, Repeat, Report, Shut, Woke
+from settled.core.commands import Admitted, Ended, Invoke, Owners, Refund, Repeat, Report, Shut, Woke, another, first_of
 from settled.core.joins import JoinRun
 from settled.core.lanes import lane_id
 from settled.core.metering import LookAtTokens, Meter
@@ -16,7 +16,6 @@ from settled.core.model import Effect
 from settled.core.policy import Limits
 from settled.core.retry import Again
 from settled.core.runs import EnterRun, SaveState
-from settled.core.series import another, first_of
 from settled.core.values import replace
 from settled.errors import NotExecuted
 from tests.core.build import OTHER, at, journal
