@@ -1,5 +1,6 @@
 """True is no number: a model that sends it for an amount is told so, and nothing is paid."""
 
+import datetime as dt
 from decimal import Decimal
 
 import pytest
@@ -32,6 +33,8 @@ def guard(paid):
             prices: dict[str, float] | None = None,
             really: bool = True,
             either: bool | int = 0,
+            ids: frozenset[int] = frozenset(),
+            within: dt.timedelta = dt.timedelta(),
         ) -> None:
             paid.append((amount, count, exact, lines, prices, really, either))
 
@@ -46,6 +49,8 @@ def guard(paid):
         ('{"amount": true}', "amount"),
         ({"lines": [{"price": 2.0}, {"price": True}]}, "lines.1.price"),
         ({"prices": {"a": True, "b": 1.0}}, "prices.a"),
+        ({"ids": [7, True]}, "ids.1"),
+        ({"within": True}, "within"),
     ],
 )
 def test_true_is_no_number(guard, paid, arguments, place):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from settled.api.schema import Schema
 
 _WANTED = "a number is wanted, not true or false"
+_NUMBERS = (int, float, Decimal, timedelta, date, time)
+"""And what is made of a number of seconds."""
 
 
 def for_numbers(schema: Schema, given: Mapping[str, Any]) -> dict[str, str]:
@@ -31,11 +34,14 @@ def _holds_truth(value: Any) -> bool:
 def _places(given: Any, taken: Any, place: str) -> Iterator[str]:
     """Walk over what was given and what was made of it, as far as the two have the same form."""
     if isinstance(given, bool):
-        if isinstance(taken, int | float | Decimal) and not isinstance(taken, bool):
+        if isinstance(taken, _NUMBERS) and not isinstance(taken, bool):
             yield place
     elif isinstance(given, dict) and isinstance(taken, dict):
         for name in given.keys() & taken.keys():
             yield from _places(given[name], taken[name], f"{place}.{name}".lstrip("."))
+    elif isinstance(given, list | tuple) and isinstance(taken, set | frozenset):
+        if not any(isinstance(item, bool) for item in taken):
+            yield from (f"{place}.{number}" for number, item in enumerate(given) if isinstance(item, bool))
     elif isinstance(given, list | tuple) and isinstance(taken, list | tuple):
         for number, (one, other) in enumerate(zip(given, taken, strict=False)):
             yield from _places(one, other, f"{place}.{number}")
