@@ -3,18 +3,23 @@
 import asyncio
 import datetime as dt
 import math
+import os
+import signal
 import socket
 import subprocess
 from contextlib import closing
+from unittest import mock
 
 import aiohttp
 import httpx
+import openai
 import pytest
 import requests
 
 from settled.core.faults import classify, classify_mcp
 from settled.core.model import Evidence, FaultClass
 from tests.core.faults.fakes import answered, made, through
+from tests.transports.test_own_ways import Scripted
 
 NOWHERE = "http://127.0.0.1:9"
 LONG = f"http://{'a' * 70}.test"
@@ -77,6 +82,65 @@ def test_the_same_errors_elsewhere_prove_nothing():
         assert classify(through("shop.client.build_request", error)).evidence is Evidence.MAYBE
     assert classify(through("aiohttp.client._request", TypeError(), req=object())).evidence is Evidence.MAYBE
     assert classify(through("httpx._client.send", RuntimeError("Event loop is closed"))).evidence is Evidence.MAYBE
+
+
+class TooLong(Exception):
+    pass
+
+
+def test_what_breaks_in_on_the_start_of_a_process_comes_as_that_runs(tmp_path):
+    """A time limit by a signal: the process has made its mark, and its parent is told of no start."""
+
+    def ring(*_):
+        raise TooLong
+
+    fork, done, before = subprocess._fork_exec, tmp_path / "done", signal.signal(signal.SIGALRM, ring)
+
+    def forked(*given):
+        pid = fork(*given)
+        os.waitpid(pid, 0)
+        signal.raise_signal(signal.SIGALRM)
+        return pid
+
+    try:
+        with mock.patch.object(subprocess, "_fork_exec", forked), pytest.raises(TooLong) as caught:
+            subprocess.run(["/bin/sh", "-c", f"echo > {done}"], check=True)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert done.exists()
+    assert classify(caught.value).evidence is Evidence.MAYBE
+    for error in (TooLong(), TimeoutError(), ValueError("too long")):
+        thrown = through("subprocess._execute_child", through("shop.watch.ring", error))
+        assert classify(thrown).evidence is Evidence.MAYBE
+
+
+def test_a_try_that_cannot_be_put_together_says_nothing_of_the_one_before():
+    """The token has expired meanwhile, or a file of the form was closed: the first try may have been executed."""
+    with Scripted("drop") as other:
+
+        class Client(openai.OpenAI):
+            asked = 0
+
+            @property
+            def default_headers(self):
+                Client.asked += 1
+                if Client.asked > 1:
+                    raise ValueError("no token")
+                return super().default_headers
+
+        client = Client(api_key="k", base_url=other.url, max_retries=1)
+        with closing(client), pytest.raises(ValueError, match="no token") as caught:
+            client.post("/pay", cast_to=object, body={})
+        assert other.done == 1
+    assert classify(caught.value).evidence is Evidence.MAYBE
+
+
+@pytest.mark.parametrize("package", ["openai", "anthropic", "groq"])
+@pytest.mark.parametrize(("taken", "evidence"), [(0, Evidence.NONE), (1, Evidence.MAYBE)])
+def test_of_each_sdk_that_stainless_makes(package, taken, evidence):
+    error = through("httpx._client.build_request", TypeError("not JSON serializable"))
+    way = through(f"{package}._base_client._build_request", error, retries_taken=taken)
+    assert classify(way).evidence is evidence
 
 
 def test_a_redirect_to_what_is_no_name_says_nothing_of_the_first_request():

@@ -208,6 +208,8 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     },
     "handle_request": _TRANSPORTS,
     "handle_async_request": _TRANSPORTS,
+    # Stainless's SDKs: a try that is not the first may fail before it has a request that would tell so
+    "_build_request": {_ANY: _above("retries_taken", 0)},
     # Speakeasy's SDKs, and whoever calls it so
     "retry_with_backoff": {_ANY: _above("retries", 0)},
     "retry_with_backoff_async": {_ANY: _above("retries", 0)},

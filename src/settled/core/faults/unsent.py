@@ -28,9 +28,7 @@ _BUILDING: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "_build_request": {"openai": _always, "anthropic": _always},
     "prepare_request": {"requests": _always},
     "_request": {"aiohttp": _none_made},
-    # a name that is none; what no process can be given
-    "getaddrinfo": {"socket": _always},
-    "_execute_child": {"subprocess": _always},
+    "getaddrinfo": {"socket": _always},  # a name that is none
 }
 """By the name of a function, and its package: whether it has not got further than to put together what is sent."""
 
@@ -39,6 +37,18 @@ _CLOSED = {
     "_request": ("aiohttp", "Session is closed"),
 }
 """Where a client says that it was closed, and how."""
+
+
+_STARTS = "_execute_child"
+"""subprocess's function that starts a process: what breaks in on it, as a signal's time limit, comes as that runs."""
+
+
+def _never_started(error: BaseException) -> bool:
+    """Tell whether subprocess itself found what it was given to be nothing that a process can be given."""
+    if type(error).__module__ != "builtins":
+        return False
+    ways = [(look.package(frame), frame.f_code.co_name) for frame in look.frames(error)]
+    return ("subprocess", _STARTS) in ways and ways[-1][0] in {"subprocess", "os"}
 
 
 def of_unsent(error: BaseException) -> Fault | None:
@@ -51,4 +61,4 @@ def of_unsent(error: BaseException) -> Fault | None:
         building = _BUILDING.get(name, {}).get(package)
         if building is not None and building(frame.f_locals):
             return refused("invalid_request")
-    return None
+    return refused("invalid_request") if _never_started(error) else None
