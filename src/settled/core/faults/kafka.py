@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from settled.core.faults import look
 from settled.core.faults.python import of_bug
-from settled.core.faults.rules import Rule, Situation, local, refused, retryable, rules
+from settled.core.faults.rules import Rule, Situation, local, retryable, rules, unwritable
 
 if TYPE_CHECKING:
     from settled.core.model import Fault
@@ -22,7 +22,7 @@ RULES = {
         *("kafka", "aiokafka"),
         final={
             "NoBrokersAvailable": retryable("connect_failed"),
-            "MessageSizeTooLargeError": refused("request_too_large"),
+            "MessageSizeTooLargeError": unwritable("request_too_large"),
         },
     ),
     ("builtins", "BufferError"): Rule(of_buffer, wraps=True, bug=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core.faults import look
-from settled.core.faults.rules import refused, unready
+from settled.core.faults.rules import unready, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,5 +60,5 @@ def of_unsent(error: BaseException) -> Fault | None:
             return unready("client_closed")
         building = _BUILDING.get(name, {}).get(package)
         if building is not None and building(frame.f_locals):
-            return refused("invalid_request")
-    return refused("invalid_request") if _never_started(error) else None
+            return unwritable("invalid_request")
+    return unwritable("invalid_request") if _never_started(error) else None
