@@ -89,11 +89,12 @@ def test_it_answers_nothing_by_itself(desk: Desk) -> None:
     assert (said.status, said.replayed, desk.paid) == ("succeeded", False, ["ann", "ann"])
 
 
-def test_where_a_repeat_is_to_be_barred_it_is_until_somebody_says_that_it_is_another_one() -> None:
+@pytest.mark.parametrize("options", [{"untold": "block"}, {"irreversible": True, "waiver": "a mail is a mail"}])
+def test_where_a_repeat_is_to_be_barred_it_is_until_somebody_says_that_it_is_another_one(options: dict) -> None:
     paid = []
     with settled.Guard("memory://") as guard:
 
-        @guard.tool(effect="write", untold="block")
+        @guard.tool(effect="write", **options)
         def send(to: str) -> str:
             paid.append(to)
             return f"sent to {to}"
@@ -103,6 +104,7 @@ def test_where_a_repeat_is_to_be_barred_it_is_until_somebody_says_that_it_is_ano
             raise CutOff
         with guard.run("thread", turn="2"):
             said = [guard.dispatch("send", {"to": "ann"}) for _ in range(2)]
-            assert [each.status for each in said] == ["rejected", "rejected"]
+            assert [(each.reason, each.next) for each in said] == [("untold_blocked", "ask_human")] * 2
+            assert all("make your call again" not in each.message for each in said)
             done = send.options(despite=[said[0].earlier[0].operation_id]).call("ann")
     assert (done.status, paid) == ("succeeded", ["ann", "ann"])

@@ -13,6 +13,7 @@ from settled.core.late import Evidence
 from settled.core.model import Exchange, Fault, Phase
 from settled.core.values import replace
 from settled.errors import JournalError
+from settled.journals.mark import place_of
 from settled.journals.postgres import PostgresJournal
 from settled.journals.redis import RedisJournal
 from settled.journals.sqlite import FileSpill, SqliteJournal
@@ -154,6 +155,7 @@ KEEPER = """
 import sys
 from settled.core.late import Evidence
 from settled.errors import JournalError
+from settled.journals.mark import place_of
 from settled.journals.postgres import PostgresJournal
 from settled.journals.redis import RedisJournal
 from settled.journals.sqlite import FileSpill, SqliteJournal
@@ -176,3 +178,13 @@ def test_processes_share_it(spill):
     assert sorted({piece.operation_id for piece in taken}) == sorted(f"op_{n}_{i}" for n in range(4) for i in range(40))
     assert all(piece.result == b"x" * 5000 for piece in taken)
     assert spill.damaged() == 0
+
+
+def test_a_user_without_a_home_is_told_where_evidence_may_go(monkeypatch):
+    def nobody(_):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(Path, "expanduser", nobody)
+    with pytest.raises(JournalError, match=r"home directory.*give spill="):
+        place_of("postgres-settled-1", "postgresql://host/db", None)

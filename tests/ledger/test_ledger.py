@@ -7,8 +7,12 @@ import pytest
 
 import settled
 from settled.api import findings
+from settled.core.findings import Note, TakeLedger
 from settled.core.states import State
+from settled.core.values import replace
 from settled.errors import DeclarationError
+from settled.journals.memory import MemoryJournal
+from settled.testing.records import FakeClock
 from tests.ledger.conftest import LIFETIME
 
 
@@ -367,7 +371,7 @@ def test_an_effect_can_be_told_from_others():
         settled.Effect(at=1.0, ref="x")
     with pytest.raises(ValueError, match="time zone"):
         settled.Effect(at=datetime(2030, 1, 1), key="k")  # noqa: DTZ001 - that is what is refused
-    for at in ("yesterday", "2030-01-01T00:00:00", None, True, float("nan")):
+    for at in ("yesterday", "2030-01-01T00:00:00", None, True, float("nan"), 10**400, 1e300):
         with pytest.raises(ValueError, match=r"no time|time zone|isoformat"):
             settled.Effect(at=at, key="k")
     for at in (datetime(2030, 1, 1, tzinfo=UTC), "2030-01-01T00:00:00Z", "2030-01-01T01:00:00+01:00", 1893456000):
@@ -382,3 +386,21 @@ def test_a_stretch_of_time_that_holds_nothing_is_refused(since):
         guard.reconcile(ledger=True, since=since)
     with pytest.raises(DeclarationError, match="is no stretch of time"):
         asyncio.run(guard.areconcile(ledger=True, since=since))
+
+
+def test_a_clock_that_was_set_back_delays_no_comparison():
+    clock = FakeClock()
+    journal = MemoryJournal(clock)
+    take = TakeLedger("pay", "", every=3600.0, seconds=600.0, nonce="a")
+
+    def taken(nonce):
+        return journal.perform(replace(take, nonce=nonce)) is not None
+
+    assert taken("a")
+    assert not taken("b"), "another one is at it"
+    clock.wall -= 30 * 86_400.0
+    assert taken("b")
+    journal.perform(Note("pay", "", (), 0.0))
+    assert not taken("c"), "it was done just now"
+    clock.wall -= 30 * 86_400.0
+    assert taken("c")

@@ -111,7 +111,7 @@ def make_ask(guard: Guard, bound: BoundCall[Any], arguments: Arguments, place: P
         here=guard.floor.asking,
         identity_declared=declared.identity is not None,
         while_unknown=declared.while_unknown,
-        untold=declared.untold,
+        untold=tool.checked.untold,
     )
     if kind is KeyKind.RANDOM and guard.told_open:
         ask = replace(ask, told=guard.told_open.get(told_as(tool.name, mark), ""))

@@ -35,6 +35,7 @@ class Checked:
 
     def __init__(self, options: Options, schema: Schema, *, is_async: bool) -> None:
         self.options, self.name = options, schema.name
+        self.untold = options.untold or ("block" if options.irreversible else "tell")
         self.effect = self._effect()
         self.timeout = self._timeout(is_async=is_async)
         self.rules = self._rules(schema)
@@ -163,7 +164,7 @@ class Checked:
         if o.key_format not in KEY_FORMATS:
             raise self._refuse(f"key_format={o.key_format!r} is none of {', '.join(KEY_FORMATS)}")
         self._check_choice("while_unknown", o.while_unknown, ("identity", "any", "allow"))
-        self._check_choice("untold", o.untold, ("tell", "block"))
+        self._check_choice("untold", self.untold, ("tell", "block"))
         self._check_choice("key_scope", o.key_scope, ("tenant", "run"))
         self._check_choice("requests", o.requests, ("one", "several", "hooked"))
         self._check_choice("remote_errors", o.remote_errors, ("", "stored"))

@@ -49,7 +49,7 @@ class Options:
     remote_retention: float | None = None
     remote_errors: Literal["", "stored"] = ""
     while_unknown: Literal["identity", "any", "allow"] = "identity"
-    untold: Literal["tell", "block"] = "tell"
+    untold: Literal["tell", "block"] | None = None
     version: str = ""
     record: bool | None = None
     compensate: Any = None
@@ -119,7 +119,7 @@ class ToolOptions(TypedDict, total=False):
         while_unknown: what an unknown call keeps from being made: like calls (``"identity"``), ``"any"`` call of the
             tool, or nothing (``"allow"``).
         untold: a model that asks for something else of the tool is told once of what it has already done
-            (``"tell"``), or refused until ``despite=`` names it (``"block"``).
+            (``"tell"``), or refused until ``despite=`` names it (``"block"``, the default if it is ``irreversible``).
         version: of the tool, kept with its records.
         record: ``True`` to record reads outside of runs too; everything else always is.
         compensate: the tool (or its name) that undoes a call of this one when its run is undone. Its arguments are
@@ -180,7 +180,7 @@ class ToolOptions(TypedDict, total=False):
     remote_retention: float | None
     remote_errors: Literal["", "stored"]
     while_unknown: Literal["identity", "any", "allow"]
-    untold: Literal["tell", "block"]
+    untold: Literal["tell", "block"] | None
     version: str
     record: bool | None
     compensate: Any

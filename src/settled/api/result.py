@@ -42,9 +42,10 @@ class Result(Struct, Generic[T_co], frozen=True, kw_only=True):
             ``invalid`` (the arguments do not fit), ``rejected`` (nothing was tried), ``expired``,
             ``awaiting_approval``, ``refused``, ``compensating``, ``compensated``.
         reason: a short, stable word: the fault's code (``http_503``, ``read_timeout``), or for ``rejected``
-            ``breaker_open``, ``deadline``, ``superseded``, ``rolled_back``, ``untold_before``, ``unknown_before``,
-            ``unsettled_before``, for a joined agent ``run_ended`` and ``not_in_token``; for ``awaiting_approval`` what
-            asks for leave, or ``by_hand``: a person is to do it. Where a person has decided, their own words.
+            ``breaker_open``, ``deadline``, ``superseded``, ``rolled_back``, ``untold_before``, ``untold_blocked``,
+            ``unknown_before``, ``unsettled_before``, for a joined agent ``run_ended`` and ``not_in_token``; for
+            ``awaiting_approval`` what asks for leave, or ``by_hand``: a person is to do it. Where a person has decided,
+            their own words.
         value: what the tool returned; what was done and what failed for ``partial``.
         value_available: false if there is no value to give: it did not succeed, or its value was not kept.
         replayed: answered from the record; nothing was executed for this ask.
@@ -54,7 +55,7 @@ class Result(Struct, Generic[T_co], frozen=True, kw_only=True):
         retryable: asking for the same call again may bring another answer.
         retry_after: seconds to wait before that, if known.
         recorded: whether the outcome is on record.
-        earlier: the calls that ``untold_before`` or ``unknown_before`` speaks of, or the like call that answered.
+        earlier: the calls that ``untold_…`` and ``unknown_before`` speak of, or the like call that answered.
         operation_id: names the call in the journal; empty if it is not recorded.
         message: what it means, safe to show to a model: no secrets, no stack.
         fields: argument -> what is wrong with it.

@@ -38,6 +38,9 @@ _REJECTED = {
     "untold_before": "nothing was done now: this tool has made the calls listed here before. If one of them is what "
     "you want, do not make it again: it is done if it has succeeded, and may be done if it has not. Otherwise make "
     "your call again",
+    "untold_blocked": "nothing was done: this tool has made the calls listed here before. If one of them is what you "
+    "want, do not make it again: it is done if it has succeeded, and may be done if it has not. Another one is made "
+    "only once somebody else says that it is meant",
     "unknown_before": "nothing was done: the outcome of the calls listed here is unknown, and until it is settled this "
     "tool is not called again",
     "unsettled_before": "nothing was done: it cannot be undone, and the calls listed here, made before it, are unknown "
@@ -64,6 +67,7 @@ _NEXT: dict[str, Next] = {
 _NEXT_REJECTED: dict[str, Next] = {
     "breaker_open": "wait",
     "untold_before": "ask_again",
+    "untold_blocked": "ask_human",
     "unknown_before": "ask_human",
     "unsettled_before": "wait",
     "paused": "wait",

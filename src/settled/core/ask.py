@@ -129,6 +129,7 @@ class Untold(Struct, frozen=True):
 
     calls: tuple[Call, ...]
     once: bool = True
+    """It is told of them now, and may go on; else not before somebody says that another action is meant."""
 
 
 class Barred(Struct, frozen=True):

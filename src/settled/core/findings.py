@@ -66,7 +66,11 @@ class TakeLedger(Struct, frozen=True):
         facts = noted(books, LEDGER, name)
         if facts.get("nonce") == self.nonce:
             return facts
-        if now.wall < facts.get("until", 0.0) or now.wall < facts.get("done", 0.0) + self.every:
+        held = now.wall < facts.get("until", 0.0) <= now.wall + self.seconds
+        done: float = facts.get("done", 0.0)
+        if (
+            held or done <= now.wall < done + self.every
+        ):  # what lies further ahead was noted before the clock was set back
             return None
         taken = {"first": now.wall, **facts, "nonce": self.nonce, "until": now.wall + self.seconds}
         put(books, LEDGER, name, taken)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
@@ -26,6 +25,10 @@ SKEW: Final = 300.0
 """Seconds by which the ledger's clock may differ from the journal's."""
 Kind = Literal["missing", "orphaned", "doubled"]
 DONE: Final = HAPPENED | {State.PARTIAL}
+
+
+_LATEST: Final = 1e12
+"""Seconds since 1970, in the 34th millennium: what lies beyond is no time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Effect:
         at = datetime.fromisoformat(self.at) if isinstance(self.at, str) else self.at
         if isinstance(at, datetime) and at.tzinfo is None:
             raise ValueError(f"at={self.at!r} has no time zone: give it one, or seconds since 1970")
-        if not isinstance(at, datetime) and (type(at) not in (int, float) or not isfinite(at)):
+        if not isinstance(at, datetime) and (type(at) not in (int, float) or not abs(at) < _LATEST):
             raise ValueError(f"at={self.at!r} is no time: a datetime, ISO 8601, or seconds since 1970")
         object.__setattr__(self, "at", at)
         object.__setattr__(self, "has_result", self.result is not None)

@@ -164,8 +164,8 @@ class Life(Jointly):
                 return (yield from self._doubtful(claim, call))
             case Conflict(call):
                 return Answer("conflict", reason="other_arguments", call=call, earlier=(call,))
-            case Untold(calls):
-                return rejected("untold_before", calls=calls)
+            case Untold(calls, once):
+                return rejected("untold_before" if once else "untold_blocked", calls=calls)
             case Barred(calls):
                 return (yield from self._barred(claim, calls))
             case Unsettled(calls):

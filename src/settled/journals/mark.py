@@ -33,14 +33,14 @@ def place_of(file_name: str, shown: str, spill: str | os.PathLike[str] | None) -
     """
     if spill is not None:
         return os.path.realpath(spill)
-    state = os.environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
-    folder = Path(state) / "settled"
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     try:
+        folder = Path(state).expanduser() / "settled"
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
+    except (OSError, RuntimeError) as fault:  # the latter where it is nobody's home: a user of a container, say
         raise JournalError(
             f"the journal {shown} needs a folder of this machine for evidence that the server cannot take, and "
-            f"{folder} cannot be made ({fault}): give spill='/path/of/a/file'"
+            f"{state}/settled cannot be made ({fault}): give spill='/path/of/a/file'"
         ) from fault
     return str(folder / f"{file_name}-spill")
 

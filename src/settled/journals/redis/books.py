@@ -14,13 +14,13 @@ from settled.journals.redis.cells import (
     NEW,
     Stored,
     key_row,
-    known,
     log_data,
     name,
     note_row,
     packed,
     prefix,
     raw,
+    stored,
     text_of,
     unpack,
 )
@@ -97,7 +97,7 @@ class RedisBooks(RedisRuns):
             if len(found) == limit:
                 break
             try:
-                if not lease_over(known(operation_id, value).call, now):
+                if not lease_over(stored(raw(operation_id), value).call, now):
                     continue
             except UnreadableError as error:
                 tell(error)

@@ -246,7 +246,7 @@ class JournalFile:
             JournalError: It may be lost.
         """
         try:
-            self._same.check_unopened()
+            self._same.check()
         except JournalError as fault:
             raise JournalError(f"{fault}. Its last commit is not in it, perhaps: perform again") from fault
 
@@ -266,7 +266,7 @@ class JournalFile:
         with self._resting:
             if not self._open:
                 self._same.log_may_go()
-            self._same.check_unopened()
+            self._same.check()
             if not self._open:
                 check_log(self.path)
             connection = self._connect("rw")

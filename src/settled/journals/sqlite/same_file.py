@@ -16,7 +16,7 @@ class SameFile:
     """The file and its write-ahead log as this process knows them."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        self.path, self._log = path, f"{path}-wal"
         self._inode: tuple[int, int] | None = None
         self._wal: int | None = None
         self._size = 0
@@ -26,33 +26,28 @@ class SameFile:
         status = Path(self.path).stat()
         self._inode = (status.st_dev, status.st_ino)
         self._size = status.st_size
-        self._wal = _inode_of(f"{self.path}-wal")
+        self._wal = _inode_of(self._log)
 
-    def check(self, connection: sqlite3.Connection) -> None:
-        """Look whether the file is still the one that was opened.
+    def check(self, connection: sqlite3.Connection | None = None) -> None:
+        """Look whether the file is still the one that was opened; without a connection its pages are not counted.
 
         Raises:
-            JournalError: It was deleted, replaced, emptied or cut off.
+            JournalError: It was deleted, replaced, emptied or cut off, or has lost its write-ahead log.
         """
-        size = self._check_inode()
-        if size < self._size:
-            self._check_shrunk(size, connection)
-        self._size = size
-        self._check_log()
-
-    def _check_inode(self) -> int:
         try:
             status = os.stat(self.path)  # noqa: PTH116 - on the path of every call: half the cost of Path.stat
         except OSError as fault:
             raise self._changed(f"is gone ({fault.strerror})") from fault
+        size = status.st_size
         if (status.st_dev, status.st_ino) != self._inode:
             raise self._changed("was replaced by another file")
-        if status.st_size == 0:
+        if size == 0:
             raise self._changed("was emptied")
-        return status.st_size
-
-    def _check_log(self) -> None:
-        if self._wal is not None and _inode_of(f"{self.path}-wal") != self._wal:
+        if connection is not None:
+            if size < self._size:
+                self._check_shrunk(size, connection)
+            self._size = size
+        if self._wal is not None and _inode_of(self._log) != self._wal:
             raise self._changed("has lost its write-ahead log (the file ending in -wal)")
 
     def _check_shrunk(self, size: int, connection: sqlite3.Connection) -> None:
@@ -67,18 +62,13 @@ class SameFile:
             "to begin with what is there now, stop this process and run `settled journal accept`"
         )
 
-    def check_unopened(self) -> None:
-        """Like ``check``, before there is a connection that could count its pages."""
-        self._check_inode()
-        self._check_log()
-
     def log_may_go(self) -> None:
         """The last connection was closed: SQLite deletes the write-ahead log with it."""
         self._wal = None
 
     def log_is_there(self) -> None:
         """A connection was opened: from now on there is a write-ahead log, always the same."""
-        self._wal = self._wal or _inode_of(f"{self.path}-wal")
+        self._wal = self._wal or _inode_of(self._log)
 
 
 def _inode_of(path: str) -> int | None:
