@@ -187,7 +187,7 @@ def test_a_result_that_does_not_fit_the_tool_is_refused(shop):
 
 
 @pytest.mark.parametrize("app", [True, False])
-@pytest.mark.parametrize("text", ["ord_17", "2031-02-03", "'ord_17'"])
+@pytest.mark.parametrize("text", ["ord_17", "2031-02-03", "'ord_17'", "[" * 100_000])
 def test_a_text_without_quotes_is_told_how_it_is_written(shop, app, text):
     op = shop.make("mail", to="a").operation_id
     ended = resolve(shop, op, "happened", "--result", text, app=app)

@@ -23,7 +23,13 @@ def test_what_would_be_left_out_is_refused(address, rest):
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("address", ["postgresql://me:secret@[::1/db", "redis://me:secret@[::1/0"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("postgresql://me:secret@[::1/db", "redis://me:secret@[::1/0"),
+        *("postgresql://me:%zz?secret=x@h/db", "postgresql://me:%zz@h/db?user=x&secret=y@h"),
+    ],
+)
 def test_what_is_no_address_is_refused(address):
     reader = postgres if address.startswith("postgresql") else redis
     with pytest.raises(JournalError, match="is not understood: write") as caught:

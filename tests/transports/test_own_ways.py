@@ -25,6 +25,7 @@ from settled.core.model import Phase
 from settled.transports import urllib3 as hooks
 from tests.transports.rows import serving
 from tests.transports.side import answer
+from tests.waiting import until
 
 
 class Scripted:
@@ -170,6 +171,22 @@ def test_a_transport_that_sends_by_other_means_leaves_no_proof(guard, hooked):
     with Scripted("drop") as other:
         status, exchanges = tried(guard, lambda: posted(httpx, Elsewhere)(other.url))
         assert (other.done, status, exchanges) == (1, "unknown", [(Phase.UNSEEN, None)])
+
+
+def test_what_was_held_back_of_a_transport_that_sends_by_other_means_was_not_sent(guard, hooked):
+    go = threading.Event()
+    with Scripted("drop") as other:
+
+        @guard.tool(effect="write", attempts=1, timeout=0.1)
+        def act() -> None:
+            go.wait(20)
+            posted(httpx, Elsewhere)(other.url)
+
+        result = act.call()
+        assert result.status == "unknown"
+        go.set()
+        until(lambda: guard.journal.get(result.operation_id).state == "not_done", "the late news")
+        assert other.done == 0
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,8 @@ class Guard(Declaring, Dispatching, Operating):
         shared_retries: what repeats of a tool may cost is one amount for all processes on this journal, brought
             together about once a second; else each has its own.
         alerts: receivers of alerts (``settled.observe``), and functions that are called with each event that wants
-            attention (``tell(event, facts)``): these must neither raise nor block. Where there are functions alone,
-            an alert leaves the journal with them, and no worker delivers it any more.
+            attention (``tell(event, facts)``): these must neither raise nor block. Where no process has receivers,
+            an alert leaves the journal with them.
         lease: seconds that a claim lives unless it is renewed.
         encryption_key: Fernet key (or several, newest first): arguments and results are kept encrypted.
         token_key: signs the tokens of ``run.token``, the same for all who join; or several: the first signs, and

@@ -47,7 +47,7 @@ def read_result(target: Target, call: Call, text: str | None) -> Any:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 

@@ -123,8 +123,8 @@ class Fault(Struct, frozen=True, array_like=True):
     uncertain: bool = False
     """Nobody can say whether a repeat helps (500, malformed answers): at most three tries."""
     gate: bool = False
-    """Turned away in front of the execution (403, 405, 451): says nothing about an earlier try, not even where
-    the other side keeps its refusals."""
+    """Turned away in front of the execution (403, 405, 451), or by us before it left: says nothing of an earlier try,
+    not even where the other side keeps its refusals."""
     seen: tuple[Exchange, ...] = ()
     """The requests that the attempt made, where its transports were watched (``settled.transports``)."""
     items: tuple[BatchItem, ...] = ()

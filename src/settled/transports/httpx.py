@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from settled.core.exchanges import READING
 from settled.core.faults import classify
 from settled.core.model import Phase
+from settled.errors import AttemptLeft
 from settled.transports.lingering import leavable, on_asyncio
 from settled.transports.watching import Patches, Watch, ended, keyed, lowered, target, wire
 
@@ -137,7 +138,8 @@ class Made:
 
     def failed(self, error: BaseException) -> None:
         """Take down how it ended; where httpcore told of nothing, somebody else has sent it, or made it up (a mock)."""
-        if not self._any and isinstance(error, Exception) and self.last.phase is Phase.NOT_SENT:
+        ours = self._any or not isinstance(error, Exception) or isinstance(error, AttemptLeft)
+        if not ours and self.last.phase is Phase.NOT_SENT:
             self.last.phase = Phase.UNSEEN
         self.last.failed(error)
 

@@ -81,7 +81,7 @@ MONGO = [
     row("bulk", mongo("BulkWriteError", details={"nInserted": 3}), "mongo_bulk partial some"),
     row("bulk-of-which-none", mongo("BulkWriteError", details={"nInserted": 0}), "mongo_bulk partial maybe"),
     row("bulk-without-details", mongo("BulkWriteError"), "mongo_bulk partial maybe"),
-    row("unencodable", made("bson.errors.InvalidDocument"), f"invalid_request {P}"),
+    row("unencodable", made("bson.errors.InvalidDocument"), f"invalid_request {P} gate"),
 ]
 
 # --- SSH and SFTP ---
@@ -113,12 +113,15 @@ CREDENTIALS = [
     ),
     row("request-not-made", made(f"{GOOGLE_AUTH}.TransportError"), f"unrecognised {U}"),
     *(
-        row(name, made(f"botocore.exceptions.{name}"), f"{code} {P}{' local' * local}")
-        for name, code, local in (
-            *(("CredentialRetrievalError", "no_credentials", 1), ("TokenRetrievalError", "no_credentials", 1)),
-            *(("SSOError", "no_credentials", 1), ("ProfileNotFound", "no_credentials", 1)),
-            *(("InvalidRegionError", "no_region", 1), ("UnknownEndpointError", "no_region", 1)),
-            *(("UnknownServiceError", "no_service", 1), ("EndpointProviderError", "invalid_request", 0)),
+        row(name, made(f"botocore.exceptions.{name}"), f"{code} {P} {flag}")
+        for name, code, flag in (
+            *(
+                ("CredentialRetrievalError", "no_credentials", "local"),
+                ("TokenRetrievalError", "no_credentials", "local"),
+            ),
+            *(("SSOError", "no_credentials", "local"), ("ProfileNotFound", "no_credentials", "local")),
+            *(("InvalidRegionError", "no_region", "local"), ("UnknownEndpointError", "no_region", "local")),
+            *(("UnknownServiceError", "no_service", "local"), ("EndpointProviderError", "invalid_request", "gate")),
         )
     ),
 ]

@@ -3,19 +3,26 @@
 import asyncio
 import datetime as dt
 import math
+import os
+import signal
 import socket
 import subprocess
 from contextlib import closing
+from unittest import mock
 
 import aiohttp
 import httpx
+import openai
 import pytest
 import requests
 
+import settled
 from settled.core.faults import classify, classify_mcp
 from settled.core.model import Evidence, FaultClass
 from tests.core.faults.fakes import answered, made, through
+from tests.transports.test_own_ways import Scripted
 
+HANDSHAKE = "websockets.exceptions.InvalidHandshake"
 NOWHERE = "http://127.0.0.1:9"
 LONG = f"http://{'a' * 70}.test"
 
@@ -65,6 +72,37 @@ def test_a_plain_error_before_there_was_a_request(name):
         act()
     fault = classify(caught.value)
     assert (fault.kind, fault.evidence, fault.code) == (FaultClass.PERMANENT, Evidence.NONE, code)
+    assert fault.gate or fault.local
+
+
+REFUSED_BEFORE = {
+    "url": lambda: httpx.post("http://[::"),
+    "header": lambda: requests.post(NOWHERE, headers={"x-token": "rotated\n"}, timeout=1),
+    "body": lambda: httpx.post(NOWHERE, json={"at": object()}),
+    "process": lambda: subprocess.run(["/bin/true", "x" * 3_000_000], check=True),
+    "handshake": lambda: shaken(403),
+}
+
+
+def shaken(status):
+    raise answered("websockets.exceptions.InvalidStatus", status, bases=(type(made(HANDSHAKE)),))
+
+
+@pytest.mark.parametrize("name", REFUSED_BEFORE)
+def test_what_never_came_to_the_other_side_says_nothing_of_an_earlier_try(name):
+    """Also where its refusals are kept under our key, and so would clear the doubt of a first try."""
+    tries = [lambda: through("httpx._client.send", httpx.ReadTimeout("late")), REFUSED_BEFORE[name]]
+    terms = {"effect": "deduplicated", "remote_errors": "stored", "remote_retention": 3600, "max_request_lifetime": 0.0}
+    with settled.Guard("memory://") as guard:
+
+        @guard.tool(**terms, attempts=2)
+        def pay() -> None:
+            error = tries.pop(0)()
+            if error is not None:
+                raise error
+
+        result = pay.call()
+    assert (tries, result.status, result.reason) == ([], "unknown", "read_timeout")
 
 
 def test_the_same_errors_elsewhere_prove_nothing():
@@ -79,10 +117,63 @@ def test_the_same_errors_elsewhere_prove_nothing():
     assert classify(through("httpx._client.send", RuntimeError("Event loop is closed"))).evidence is Evidence.MAYBE
 
 
-def test_a_signal_while_a_process_is_started_does_not_say_that_it_was_not():
-    error = made("shop.limits.TimeIsUp", Exception)
-    assert classify(through("subprocess._execute_child", error)).evidence is Evidence.MAYBE
-    assert classify(through("subprocess._execute_child", ValueError("embedded null byte"))).evidence is Evidence.NONE
+class TooLongError(Exception):
+    pass
+
+
+def test_what_breaks_in_on_the_start_of_a_process_comes_as_that_runs(tmp_path):
+    """A time limit by a signal: the process has made its mark, and its parent is told of no start."""
+
+    def ring(*_):
+        raise TooLongError
+
+    fork, done, before = subprocess._fork_exec, tmp_path / "done", signal.signal(signal.SIGALRM, ring)
+
+    def forked(*given):
+        pid = fork(*given)
+        os.waitpid(pid, 0)
+        signal.raise_signal(signal.SIGALRM)
+        return pid
+
+    try:
+        with mock.patch.object(subprocess, "_fork_exec", forked), pytest.raises(TooLongError) as caught:
+            subprocess.run(["/bin/sh", "-c", f"echo > {done}"], check=True)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert done.exists()
+    assert classify(caught.value).evidence is Evidence.MAYBE
+    for error in (TooLongError(), TimeoutError(), ValueError("too long")):
+        thrown = through("subprocess._execute_child", through("shop.watch.ring", error))
+        assert classify(thrown).evidence is Evidence.MAYBE
+
+
+def test_a_try_that_cannot_be_put_together_says_nothing_of_the_one_before():
+    """The token has expired meanwhile, or a file of the form was closed: the first try may have been executed."""
+    with Scripted("drop") as other:
+
+        class Client(openai.OpenAI):
+            asked = 0
+
+            @property
+            def default_headers(self):
+                Client.asked += 1
+                if Client.asked > 1:
+                    raise ValueError("no token")
+                return super().default_headers
+
+        client = Client(api_key="k", base_url=other.url, max_retries=1)
+        with closing(client), pytest.raises(ValueError, match="no token") as caught:
+            client.post("/pay", cast_to=object, body={})
+        assert other.done == 1
+    assert classify(caught.value).evidence is Evidence.MAYBE
+
+
+@pytest.mark.parametrize("package", ["openai", "anthropic", "groq"])
+@pytest.mark.parametrize(("taken", "evidence"), [(0, Evidence.NONE), (1, Evidence.MAYBE)])
+def test_of_each_sdk_that_stainless_makes(package, taken, evidence):
+    error = through("httpx._client.build_request", TypeError("not JSON serializable"))
+    way = through(f"{package}._base_client._build_request", error, retries_taken=taken)
+    assert classify(way).evidence is evidence
 
 
 def test_a_redirect_to_what_is_no_name_says_nothing_of_the_first_request():
@@ -111,14 +202,14 @@ def test_a_connection_that_was_given_up_before_it_stood():
 @pytest.mark.parametrize("name", ["websockets.exceptions.InvalidStatus", "websocket.WebSocketBadStatusException"])
 @pytest.mark.parametrize(("status", "kind"), [(403, "permanent"), (401, "permanent"), (503, "retryable")])
 def test_a_handshake_comes_before_any_message(name, status, kind):
-    base = () if name.startswith("websocket.") else (made("websockets.exceptions.InvalidHandshake").__class__,)
+    base = () if name.startswith("websocket.") else (type(made(HANDSHAKE)),)
     error = answered(name, status, bases=base)
     fault = classify(error)
     assert (str(fault.kind), fault.evidence, fault.refresh) == (kind, Evidence.NONE, status == 401)
 
 
 def test_a_client_that_connects_anew_may_have_sent_messages_before():
-    error = made("websockets.exceptions.InvalidHandshake")
+    error = made(HANDSHAKE)
     assert classify(error).evidence is Evidence.NONE
     assert classify(through("websockets.asyncio.client.__aiter__", error)).evidence is Evidence.MAYBE
 
@@ -132,9 +223,7 @@ def test_a_session_of_ssh_that_never_came_about(way):
 
 
 def test_messages_that_a_queue_has_not_taken():
-    full = classify(BufferError("Local: Queue full"))
-    assert (full.kind, full.evidence, full.local) == (FaultClass.RETRYABLE, Evidence.NONE, True)
-    assert classify(BufferError("memory is exported")).evidence is Evidence.MAYBE
+    assert classify(BufferError("Local: Queue full")).evidence is Evidence.MAYBE  # of this call's other messages
     assert classify(made("kafka.errors.NoBrokersAvailable")).kind is FaultClass.RETRYABLE
     assert classify(made("kafka.errors.MessageSizeTooLargeError")).evidence is Evidence.NONE
     assert (

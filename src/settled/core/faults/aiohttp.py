@@ -5,7 +5,7 @@ from __future__ import annotations
 from settled.core.faults import look
 from settled.core.faults.carried import broken_body, by_answer
 from settled.core.faults.connect import connecting
-from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, refused, retryable, rules, unready
+from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, retryable, rules, unready, unwritable
 from settled.core.model import Evidence, Fault, FaultClass
 
 
@@ -43,8 +43,8 @@ RULES = rules(
         "ConnectionTimeoutError": retryable("connect_timeout"),
         "ServerFingerprintMismatch": unready("tls_certificate"),
         "ClientHttpProxyError": of_proxy_answer,
-        "InvalidURL": refused("invalid_url"),
-        "NonHttpUrlClientError": refused("invalid_url"),
+        "InvalidURL": unwritable("invalid_url"),
+        "NonHttpUrlClientError": unwritable("invalid_url"),
         # of a redirect: the first hop was sent
         "RedirectClientError": hopeless("bad_redirect"),
         "InvalidUrlRedirectClientError": hopeless("bad_redirect"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from settled.core.faults.carried import by_answer
-from settled.core.faults.rules import ambiguous, refused, retryable, rules, unready
+from settled.core.faults.rules import ambiguous, retryable, rules, unready, unwritable
 from settled.core.faults.tls import of_tls
 
 RULES = rules(
@@ -17,7 +17,7 @@ RULES = rules(
         "ConnectionClosedError": ambiguous("disconnected"),
         "ResponseStreamingError": ambiguous("incomplete_read"),
         "IncompleteReadError": ambiguous("incomplete_read"),
-        "ParamValidationError": refused("invalid_request"),
+        "ParamValidationError": unwritable("invalid_request"),
         "NoCredentialsError": unready("no_credentials"),
         "PartialCredentialsError": unready("no_credentials"),
         "CredentialRetrievalError": unready("no_credentials"),
@@ -28,7 +28,7 @@ RULES = rules(
         "InvalidRegionError": unready("no_region"),
         "UnknownEndpointError": unready("no_region"),
         "UnknownServiceError": unready("no_service"),
-        "EndpointProviderError": refused("invalid_request"),
+        "EndpointProviderError": unwritable("invalid_request"),
         "ClientError": by_answer,
     },
     wraps={"HTTPClientError": ambiguous("http_error"), "BotoCoreError": ambiguous("botocore_error")},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from settled.core.faults import chain, look
 from settled.core.faults.carried import broken_body, by_answer
 from settled.core.faults.connect import connecting
-from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, local, names, refused, retryable, rules
+from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, local, names, retryable, rules, unwritable
 from settled.core.model import Fault
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def of_local_protocol(error: BaseException, _: Situation) -> Fault:
     Over HTTP/2 an answer that breaks the protocol is told by it too; over HTTP/1 a body longer than was said.
     """
     if look.came_through(chain.inside(error), _HEAD):
-        return refused("invalid_request")
+        return unwritable("invalid_request")
     return ambiguous("protocol_error")
 
 
@@ -89,8 +89,8 @@ RULES = rules(
         "ConnectError": own(connecting),
         "ConnectTimeout": own(retryable("connect_timeout")),
         "PoolTimeout": own(local("pool_timeout")),
-        "UnsupportedProtocol": own(refused("unsupported_protocol")),
-        "InvalidURL": refused("invalid_url"),
+        "UnsupportedProtocol": own(unwritable("unsupported_protocol")),
+        "InvalidURL": unwritable("invalid_url"),
         "LocalProtocolError": of_local_protocol,
         "ProxyError": own(of_proxy),
         "ReadTimeout": ambiguous("read_timeout"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from settled.core.faults import look
-from settled.core.faults.rules import Situation, ambiguous, exists, refused, retryable, rules, weakened
+from settled.core.faults.rules import Situation, ambiguous, exists, refused, retryable, rules, unwritable, weakened
 from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.values import replace
 
@@ -70,10 +70,10 @@ RULES = {
             "BulkWriteError": of_bulk,
             "WriteConcernError": ambiguous("mongo_write_concern"),
             "OperationFailure": of_failure,
-            "DocumentTooLarge": refused("request_too_large"),
-            "ConfigurationError": refused("invalid_request"),
+            "DocumentTooLarge": unwritable("request_too_large"),
+            "ConfigurationError": unwritable("invalid_request"),
         },
         default=ambiguous("database_error"),
     ),
-    **rules("bson", final={"InvalidDocument": refused("invalid_request")}),
+    **rules("bson", final={"InvalidDocument": unwritable("invalid_request")}),
 }

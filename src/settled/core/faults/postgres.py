@@ -10,7 +10,17 @@ import re
 from typing import TYPE_CHECKING
 
 from settled.core.faults import look
-from settled.core.faults.rules import Situation, ambiguous, exists, local, refused, retryable, rules, weakened
+from settled.core.faults.rules import (
+    Situation,
+    ambiguous,
+    exists,
+    local,
+    refused,
+    retryable,
+    rules,
+    unwritable,
+    weakened,
+)
 from settled.core.values import replace
 
 if TYPE_CHECKING:
@@ -74,7 +84,7 @@ def _of_words(words: str) -> Fault | None:
     """Read what the drivers themselves say: that they never connected, or cannot put a query together."""
     if _CONNECTING.match(words):
         return retryable("connect_failed")
-    return refused("invalid_request") if _NOT_PUT_TOGETHER.match(words) else None
+    return unwritable("invalid_request") if _NOT_PUT_TOGETHER.match(words) else None
 
 
 def of_psycopg2s_pool(error: BaseException, _: Situation) -> Fault | None:

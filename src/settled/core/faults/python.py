@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 CANCELLED = Fault(FaultClass.CANCELLED, Evidence.MAYBE, "cancelled")
 
 _BUGS = (
-    *("ArithmeticError", "AssertionError", "AttributeError", "ImportError", "LookupError"),
+    *("ArithmeticError", "AssertionError", "AttributeError", "BufferError", "ImportError", "LookupError"),
     *("NameError", "NotImplementedError", "RecursionError", "SyntaxError", "TypeError", "ValueError"),
 )
 

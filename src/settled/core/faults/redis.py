@@ -19,6 +19,7 @@ from settled.core.faults.rules import (
     refused,
     retryable,
     rules,
+    unwritable,
     weakened,
 )
 from settled.core.model import Fault
@@ -138,7 +139,7 @@ RULES = rules(
         "NoScriptError": answered(refused("response_error")),
         "NoPermissionError": answered(refused("no_permission"), by_scripts=True),
         "AuthenticationError": answered(replace(refused("authentication"), refresh=True)),
-        "DataError": refused("invalid_request"),
+        "DataError": unwritable("invalid_request"),
         "ResponseError": answered(of_reply, by_scripts=True),
         "ConnectionError": of_connection,
         "TimeoutError": of_connection,

@@ -17,6 +17,7 @@ from settled.core.faults.tls import rejected_certificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from types import FrameType
 
     Locals = Mapping[str, object]
 
@@ -84,15 +85,45 @@ _TURNED_AWAY = (401, 407)
 
 
 def _came_late(error: BaseException) -> bool:
-    at = error.__traceback__
+    at, answered = error.__traceback__, False
     while at is not None:
         frame, at = at.tb_frame, at.tb_next
+        if answered and _asks(frame):
+            return True
+        answered = answered or _was_answered(frame)
         judge = _LATE.get(frame.f_code.co_name)
         if judge is not None:
             tells = judge.get(look.package(frame)) or judge.get(_ANY)
             if tells is not None and tells(frame.f_locals):
                 return tells is not _on_many_files or not isinstance(error, FileNotFoundError)
     return False
+
+
+def _was_answered(frame: FrameType) -> bool:
+    """Tell whether a client has its answer, or may have: what fails now is a hook of the user's."""
+    answer = _ANSWER.get(frame.f_code.co_name, _NONE).get(look.package(frame), "")
+    held = frame.f_locals.get(answer) if answer else None
+    return held is not None and not _turned_away(held)
+
+
+def _asks(frame: FrameType) -> bool:
+    return look.package(frame) in _ASKING.get(frame.f_code.co_name, ())
+
+
+_NONE: Mapping[str, str] = {}
+_ANSWER = {
+    "_send_handling_redirects": {"httpx": "response", "httpx2": "response"},
+    "send": {"requests": "r"},
+    "_request": {"aiohttp": "req"},  # whatever one of its middlewares has done with it
+}
+"""Functions that call hooks, by name and package; the variable that is set by then."""
+_ASKING = {
+    **dict.fromkeys(("request", "send"), ("httpx", "httpx2", "requests")),
+    "build_request": ("httpx", "httpx2"),
+    "prepare_request": ("requests",),
+    "_request": ("aiohttp",),
+}
+"""Functions that make another request."""
 
 
 def _urllib3(known: Locals) -> bool:
@@ -208,6 +239,8 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     },
     "handle_request": _TRANSPORTS,
     "handle_async_request": _TRANSPORTS,
+    # Stainless's SDKs: a try that is not the first may fail before it has a request that would tell so
+    "_build_request": {_ANY: _above("retries_taken", 0)},
     # Speakeasy's SDKs, and whoever calls it so
     "retry_with_backoff": {_ANY: _above("retries", 0)},
     "retry_with_backoff_async": {_ANY: _above("retries", 0)},

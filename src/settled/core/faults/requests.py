@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from settled.core.faults import chain
 from settled.core.faults.carried import broken_body, by_answer
-from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, refused, retryable, rules
+from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, retryable, rules, unwritable
 from settled.core.faults.tls import of_tls
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def of_header(error: BaseException, _: Situation) -> Fault:
     """Read an InvalidHeader: of our own request, or, around urllib3's error of that name, of the answer."""
     if any(is_a(inner, "urllib3", "InvalidHeader") for inner in chain.inside(error)):
         return ambiguous("protocol_error")
-    return refused("invalid_header")
+    return unwritable("invalid_header")
 
 
 RULES = rules(
@@ -29,12 +29,12 @@ RULES = rules(
         "ChunkedEncodingError": broken_body,
         "ContentDecodingError": broken_body,
         "JSONDecodeError": broken_body,
-        "InvalidURL": refused("invalid_url"),
-        "MissingSchema": refused("invalid_url"),
-        "InvalidSchema": refused("invalid_url"),
-        "URLRequired": refused("invalid_url"),
+        "InvalidURL": unwritable("invalid_url"),
+        "MissingSchema": unwritable("invalid_url"),
+        "InvalidSchema": unwritable("invalid_url"),
+        "URLRequired": unwritable("invalid_url"),
         "InvalidHeader": of_header,
-        "InvalidJSONError": refused("invalid_request"),
+        "InvalidJSONError": unwritable("invalid_request"),
         "TooManyRedirects": hopeless("too_many_redirects"),
         "HTTPError": by_answer,
     },

@@ -97,6 +97,11 @@ def refused(code: str) -> Fault:
     return Fault(FaultClass.PERMANENT, Evidence.NONE, code)
 
 
+def unwritable(code: str) -> Fault:
+    """Refused on our side for what it is, before anything left: it says nothing about an earlier try."""
+    return replace(refused(code), gate=True)
+
+
 def invalid(code: str) -> Fault:
     """The arguments were wrong; never executed."""
     return Fault(FaultClass.INVALID, Evidence.NONE, code)

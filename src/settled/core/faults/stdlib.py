@@ -22,6 +22,7 @@ from settled.core.faults.rules import (
     retryable,
     rules,
     unready,
+    unwritable,
 )
 from settled.core.model import Evidence, Fault, FaultClass
 
@@ -81,7 +82,7 @@ def of_os(error: BaseException, situation: Situation) -> Fault | None:
     if number == errno.EAGAIN and look.came_through([error], _STARTS):
         return local("would_block")
     if number in _NEVER_STARTED and look.came_through([error], _STARTS):
-        return refused(errno.errorcode[number].lower())
+        return unwritable(errno.errorcode[number].lower())
     if number in _ALSO_LATER and not look.came_through([error], _CONNECTS):
         return ambiguous(NOT_REACHED[number])
     return _by_number(number, situation)
@@ -121,7 +122,7 @@ def _never_connected(error: BaseException) -> bool:
 
 def of_url(error: BaseException, _: Situation) -> Fault | None:
     """Read urllib's URLError: a text as its reason is its own refusal, an error in it says more."""
-    return refused("invalid_url") if isinstance(look.attr(error, "reason"), str) else None
+    return unwritable("invalid_url") if isinstance(look.attr(error, "reason"), str) else None
 
 
 def named(number: int) -> Rules:
@@ -149,8 +150,8 @@ RULES = {
     **rules(
         "http",
         final={
-            "InvalidURL": refused("invalid_url"),
-            "NotConnected": refused("not_connected"),
+            "InvalidURL": unwritable("invalid_url"),
+            "NotConnected": unwritable("not_connected"),
             "RemoteDisconnected": ambiguous("disconnected"),
             "IncompleteRead": ambiguous("incomplete_read"),
             "HTTPException": ambiguous("protocol_error"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core.faults import look
-from settled.core.faults.rules import refused, unready
+from settled.core.faults.rules import unready, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,25 +23,32 @@ def _none_made(known: Locals) -> bool:
     return known.get("req") is None
 
 
-_STARTS = "_execute_child"
 _BUILDING: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "build_request": {"httpx": _always, "httpx2": _always},
     "_build_request": {"openai": _always, "anthropic": _always},
     "prepare_request": {"requests": _always},
     "_request": {"aiohttp": _none_made},
     "getaddrinfo": {"socket": _always},  # a name that is none
-    _STARTS: {"subprocess": _always},  # what no process can be given
 }
 """By the name of a function, and its package: whether it has not got further than to put together what is sent."""
-
-_ILL_FORMED = (TypeError, ValueError)
-"""By these alone a process was surely not started: what a signal's handler raises comes through the same function."""
 
 _CLOSED = {
     "send": ("httpx", "Cannot send a request, as the client has been closed."),
     "_request": ("aiohttp", "Session is closed"),
 }
 """Where a client says that it was closed, and how."""
+
+
+_STARTS = "_execute_child"
+"""subprocess's function that starts a process: what breaks in on it, as a signal's time limit, comes as that runs."""
+
+
+def _never_started(error: BaseException) -> bool:
+    """Tell whether subprocess itself found what it was given to be nothing that a process can be given."""
+    if type(error).__module__ != "builtins":
+        return False
+    ways = [(look.package(frame), frame.f_code.co_name) for frame in look.frames(error)]
+    return ("subprocess", _STARTS) in ways and ways[-1][0] in {"subprocess", "os"}
 
 
 def of_unsent(error: BaseException) -> Fault | None:
@@ -51,9 +58,7 @@ def of_unsent(error: BaseException) -> Fault | None:
         library, words = _CLOSED.get(name, ("", ""))
         if library and package.startswith(library) and look.text(error) == words:
             return unready("client_closed")
-        if name == _STARTS and not isinstance(error, _ILL_FORMED):
-            return None
         building = _BUILDING.get(name, {}).get(package)
         if building is not None and building(frame.f_locals):
-            return refused("invalid_request")
-    return None
+            return unwritable("invalid_request")
+    return unwritable("invalid_request") if _never_started(error) else None

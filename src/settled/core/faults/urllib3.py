@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from settled.core.faults.connect import connecting
-from settled.core.faults.rules import ambiguous, local, refused, retryable, rules
+from settled.core.faults.rules import ambiguous, local, retryable, rules, unwritable
 from settled.core.faults.tls import of_tls
 
 RULES = rules(
@@ -14,7 +14,7 @@ RULES = rules(
         "EmptyPoolError": local("pool_timeout"),
         "FullPoolError": ambiguous("pool_full"),  # a connection is put back into it: the request was made
         "ClosedPoolError": local("pool_closed"),
-        "LocationValueError": refused("invalid_url"),
+        "LocationValueError": unwritable("invalid_url"),
         "InvalidHeader": ambiguous("protocol_error"),  # of the answer: two lengths, a Retry-After that is none
         "SSLError": of_tls,
         "ReadTimeoutError": ambiguous("read_timeout"),

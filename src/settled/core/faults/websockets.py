@@ -16,7 +16,7 @@ def of_handshake(error: BaseException, situation: Situation) -> Fault:
     answered = by_answer(error, situation)
     kind = FaultClass.PERMANENT if answered is not None and answered.kind is FaultClass.PERMANENT else None
     refresh = answered is not None and answered.refresh
-    fault = Fault(kind or FaultClass.RETRYABLE, Evidence.NONE, "handshake", refresh=refresh)
+    fault = Fault(kind or FaultClass.RETRYABLE, Evidence.NONE, "handshake", refresh=refresh, gate=True)
     again = any(frame.f_code.co_name == _AGAIN and look.package(frame) == "websockets" for frame in look.frames(error))
     return weakened(fault) if again else fault
 

@@ -74,9 +74,12 @@ def _without_options(url: str) -> tuple[str, dict[str, Any]]:
 
 
 def _strange(connect: str) -> str:
-    """Name what of a query is an option of nobody."""
+    """Name what of a query is an option of nobody; nothing where it may be the rest of a password."""
+    query = urlsplit(connect).query
+    if "@" in query:
+        return ""
     known = {option.keyword.decode() for option in Conninfo.get_defaults()}
-    names = [name for name, _ in parse_qsl(urlsplit(connect).query) if name not in known]
+    names = [name for name, _ in parse_qsl(query) if name not in known]
     return f" (there is no option {', '.join(names)}; the journal's own are {', '.join(OPTIONS)})" if names else ""
 
 

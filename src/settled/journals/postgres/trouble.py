@@ -27,8 +27,8 @@ _WORDS: Final = {
     "28000": "it refuses this user: correct the address, or the server's pg_hba.conf",
     "3D000": "it has no such database: create it, or correct the address",
     "3F000": "it has no such schema: correct schema=, or let the user create it",
-    "42501": "the user lacks a right: let its owner grant it (the schema's tables; to begin a journal, or to "
-    "migrate one, CREATE on the database)",
+    "42501": "the user lacks a right: let its owner grant it (the schema's tables; to begin a journal, CREATE on "
+    "the database, or on a schema that is there; to migrate one, CREATE on the schema)",
     "42P01": "a table of the journal is missing: restore it, or correct schema=",
     "53100": "the server's disk is full: make room",
     "53200": "the server is out of memory",
