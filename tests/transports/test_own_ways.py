@@ -24,28 +24,15 @@ from settled import transports
 from settled.core.model import Phase
 from settled.transports import urllib3 as hooks
 from tests.transports.rows import serving
-from tests.transports.side import answer
+from tests.transports.side import Leaving, answer
 from tests.waiting import until
 
 
-class Scripted:
+class Scripted(Leaving):
     """Ends one request after another as told: ``drop`` and 502 come after the effect. A context manager."""
 
     def __init__(self, *ends):
-        self.done, self._ends = 0, ends
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._thread.join(10)
+        super().__init__(ends)
 
     def _serve(self):
         with contextlib.suppress(OSError):
@@ -53,9 +40,9 @@ class Scripted:
                 sock, _ = self._listener.accept()
                 sock.settimeout(5)
                 with contextlib.closing(sock), sock.makefile("rb") as came:
-                    self._one(sock, came, end)
+                    self._end(sock, came, end)
 
-    def _one(self, sock, came, end):
+    def _end(self, sock, came, end):
         while came.readline().strip():
             pass
         came.read(len(b"{}"))
