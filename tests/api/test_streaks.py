@@ -1,7 +1,10 @@
 """A model that goes on sending what the other side refuses as invalid is told to stop, and then not heard."""
 
+from typing import Annotated
+
 import httpx
 import pytest
+from pydantic import BeforeValidator
 
 import settled
 
@@ -83,3 +86,24 @@ async def test_the_same_from_async_code(guard, rooms):
     results = [await guard.adispatch("rooms", {"city": "c"}, step=f"m{n}/0") for n in range(4)]
     assert [each.status for each in results] == ["failed"] * 3 + ["invalid"]
     assert sent == ["c"] * 3
+
+
+def test_arguments_of_which_no_digest_can_be_made_are_counted_and_sent(guard):
+    sent, seen = [], set()
+
+    def new(value):
+        if value in seen:
+            raise ValueError("it was used before")
+        seen.add(value)
+        return value
+
+    @guard.tool(effect="read")
+    def look(where: Annotated[str, BeforeValidator(new)]) -> str:
+        sent.append(where)
+        body = {"detail": [{"loc": ["body", "where"], "msg": "nowhere"}]}
+        httpx.Response(422, json=body, request=httpx.Request("GET", "http://rooms.test/")).raise_for_status()
+        return "seen"
+
+    steps = [guard.dispatch("look", {"where": where}).next for where in "abcd"]
+    assert steps == ["fix_arguments"] * 2 + ["repair_prompt", "give_up"]
+    assert sent == ["a", "b", "c", "d"]

@@ -16,7 +16,7 @@ from settled.api.undoing import demand_undoing, name_of
 from settled.core.entry import Entry
 from settled.core.faults import look
 from settled.core.joins import JoinRun, NotJoined
-from settled.core.lanes import lane_of
+from settled.core.lanes import MARK, lane_of
 from settled.core.runs import BARRED, EnterRun, Held, Undone
 from settled.core.values import replace
 from settled.errors import DeclarationError, RunError, RunInProgress, RunUndone, TokenRefused
@@ -35,6 +35,22 @@ PAUSES = (0.02, 1.0)
 """Seconds between looks at a run that another process works on."""
 LONGEST_REASON = 500
 """Characters."""
+
+
+def check_name(run_id: str) -> None:
+    """Refuse what names no run. Raises ``DeclarationError``."""
+    if not run_id or not isinstance(run_id, str):
+        raise DeclarationError("a run needs an id that stays the same when it starts again: guard.run('trip-42')")
+    if MARK in run_id:
+        raise DeclarationError("a run's id has no control characters: U+001F stands between a run and a lane of it")
+
+
+def check_limits(within: float | None, answered: Sequence[str]) -> None:
+    """Refuse a time that is none, and one step where several may stand. Raises ``DeclarationError``."""
+    if within is not None and not within >= 0:  # so that NaN is refused too
+        raise DeclarationError(f"within must be a number of seconds from 0 on, not {within!r}")
+    if isinstance(answered, str):
+        raise DeclarationError(f"answered must be a sequence of steps: answered=[{answered!r}]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from settled.api import leaving, sagas, secrets, siblings
 from settled.api.current_run import current_run
 from settled.api.demands import demand
-from settled.api.entering import Entering, Saga
+from settled.api.entering import Entering, Saga, check_limits, check_name
 from settled.api.granting import token_for
 from settled.api.recollection import Recollection
 from settled.api.run_state import State, decoded
@@ -22,7 +22,7 @@ from settled.core.charge import Charge
 from settled.core.entry import Entry
 from settled.core.invalid import InvalidStreak
 from settled.core.joins import LookAtLanes
-from settled.core.lanes import MARK, lane_of
+from settled.core.lanes import lane_of
 from settled.core.metering import LookAtTokens, Meter
 from settled.core.runs import EnterRun, Held, ReadState, SaveState, scope_of_run
 from settled.core.threshold import BreakerPolicy
@@ -46,20 +46,6 @@ if TYPE_CHECKING:
     from settled.tokens import RunToken
 
 
-def _check_name(run_id: str) -> None:
-    if not run_id or not isinstance(run_id, str):
-        raise DeclarationError("a run needs an id that stays the same when it starts again: guard.run('trip-42')")
-    if MARK in run_id:
-        raise DeclarationError("a run's id has no control characters: U+001F stands between a run and a lane of it")
-
-
-def _check_limits(within: float | None, answered: Sequence[str]) -> None:
-    if within is not None and not within >= 0:  # so that NaN is refused too
-        raise DeclarationError(f"within must be a number of seconds from 0 on, not {within!r}")
-    if isinstance(answered, str):
-        raise DeclarationError(f"answered must be a sequence of steps: answered=[{answered!r}]")
-
-
 class Run:
     """Made by ``guard.run(…)``; a sync and an async context manager.
 
@@ -81,8 +67,8 @@ class Run:
         tokens: TokenWindow | None = None,
         breaker: BreakerPolicy | None = None,
     ) -> None:
-        _check_name(run_id)
-        _check_limits(within, answered)
+        check_name(run_id)
+        check_limits(within, answered)
         demand("retries", retries, RetryBudget)
         demand("tokens", tokens, TokenWindow)
         demand("breaker", breaker, BreakerPolicy)
@@ -116,17 +102,21 @@ class Run:
         """Texts that calls made in it hide, in this process's memory alone: no reason on record shows them."""
         self.recollection: Recollection | None = None
         """What calls that are plainly on record are answered from; only where the run was entered before."""
-        self._entering, self._messages = threading.Lock(), 0
+        self._entering = threading.Lock()
+        self._messages = 0
 
     @property
     def entry(self) -> int:
         """Number of this entry, from 1 on."""
         return self.memory.no
 
-    turn_was = follows = within = ""
+    # Of a conversation that others drive; what these say is told by ``EnterRun``.
+    turn_was = ""
     after: Sequence[str] = ()
     cut_off: Sequence[str] | None = None
-    """Of a conversation that others drive: as in ``EnterRun``; ``within``: the run that this one is a part of."""
+    follows = ""
+    within = ""
+    """The run that this one is a part of, where that is not entered here."""
     lane = ""
     """Of a joined agent."""
     lane_entry = 0

@@ -47,13 +47,13 @@ def heeded(guard: Guard, prepared: Prepared, answer: Answer, result: Result[Any]
         tool.name,
         signature(tool.name, fault.message or fault.code),
         message=bound.options.message or None,
-        arguments=_digest(bound, tool.schema.bind(bound.args, bound.kwargs)) if ask is None else ask.words,
+        arguments=_digest(bound) if ask is None else ask.words,
     )
     return replace(result, next=step)
 
 
-def _digest(bound: BoundCall[Any], arguments: Arguments) -> str | None:
+def _digest(bound: BoundCall[Any], arguments: Arguments | None = None) -> str | None:
     try:
-        return digests(bound.tool, arguments, bound.options)[1]
-    except ValueError:  # a read may take what has no canonical form
+        return digests(bound.tool, arguments or bound.tool.schema.bind(bound.args, bound.kwargs), bound.options)[1]
+    except Exception:  # noqa: BLE001 - a read may take what has no canonical form: it is made, and only counted
         return None
