@@ -75,6 +75,7 @@ def judge(load, url=None):
         records = {codec.loads(call.arguments)["order"]: call for call in journal.find(CallQuery(limit=10**5))}
         queued = {call.operation_id for call in waiting(journal)}
         problems = list(journal.verify().problems)
+        undone = {order for order, call in records.items() if stood_undone(journal, call)}
     effects = load.effects
     values = {effect.order: effect.value for effect in Ledger(load.folder / "ledger").effects()}
     for order, count in effects.items():
@@ -83,11 +84,13 @@ def judge(load, url=None):
             problems.append(f"{order} was done {count} times")
         if state not in ("succeeded", "unknown"):
             problems.append(f"{order} was done, and {state} is on record")
-    for order, status, value, _ in load.told:
+    for order, status, value, before in load.told:
         if status == "succeeded" and value != values.get(order):
             problems.append(f"{order}: told {value}, and {values.get(order)} happened")
-        if status in ("failed", "not_done") and order in effects:
+        if status == "failed" and order in effects:
             problems.append(f"{order}: told {status}, and it happened")
+        if status == "not_done" and (before or (order in effects and order not in undone)):
+            problems.append(f"{order}: told {status}, and it had happened")  # it may happen later: it is asked again
     for order, call in records.items():
         if call.state == "succeeded" and order not in effects:
             problems.append(f"{order}: on record as done, and it was not")
@@ -99,6 +102,11 @@ def judge(load, url=None):
             problems.append(f"{order} stands at {call.state}, disputed: {call.disputed}")
     states = Counter(str(call.state) for call in records.values())
     return Scene(states, Counter(status for _, status, _, _ in load.told), problems)
+
+
+def stood_undone(journal, call):
+    """Whether it was on record as not done at one time."""
+    return any(row.state == "not_done" for row in journal.log(call.operation_id))
 
 
 def settled_well(load, *, unknown=0):

@@ -23,14 +23,21 @@ LASTING = ("succeeded", "failed", "unknown", "conflict", "expired")
 """What an order need not be asked for again after."""
 
 
-def serve(folder):
+class Mine(threading.local):
+    """A thread's own effects."""
+
+    def __init__(self):
+        self.orders = set()
+
+
+def serve(ledger, mine):
     """Return a guard's tool over the ledger."""
-    ledger = Ledger(folder / "ledger")
 
     def pay(order: str) -> str:
         effect = Effect("pay", order, settled.current_call().key, f"{order} {os.urandom(4).hex()}")
         time.sleep(0.001)
         ledger.write(effect)
+        mine.orders.add(order)
         time.sleep(0.001)
         return effect.value
 
@@ -39,13 +46,14 @@ def serve(folder):
 
 def work(url, folder, keys, seed, threads):
     """Ask for every order until it is told for good."""
+    ledger, mine = Ledger(folder / "ledger"), Mine()
     told = folder / f"told-{os.getpid()}"
     with opened(url) as guard:
-        pay = guard.tool(effect="write", key="{order}", breaker=None)(serve(folder))
+        pay = guard.tool(effect="write", key="{order}", breaker=None)(serve(ledger, mine))
         orders = [f"order {number}" for number in range(keys)]
         random.Random(seed).shuffle(orders)
         shares = [orders[number::threads] for number in range(threads)]
-        hands = [threading.Thread(target=ask, args=(pay, share, told)) for share in shares]
+        hands = [threading.Thread(target=ask, args=(pay, share, told, ledger, mine)) for share in shares]
         for hand in hands:
             hand.start()
         for hand in hands:
@@ -65,11 +73,15 @@ def opened(url, patience=60.0):
             time.sleep(0.05)
 
 
-def ask(pay, orders, told):
-    """Ask for each order, and again for those that were told nothing lasting."""
+def ask(pay, orders, told, ledger, mine):
+    """Ask for each order, and again for those that were told nothing lasting.
+
+    With what is told stands whether the effect had surely happened by then.
+    """
     end, open_orders = time.monotonic() + 90.0, list(orders)
     while open_orders and time.monotonic() < end:
         order = open_orders.pop(0)
+        before = bool(ledger.of(order))
         try:
             result = pay.options(wait=1.0).call(order)
         except settled.JournalError:
@@ -77,7 +89,7 @@ def ask(pay, orders, told):
             time.sleep(0.05)
             continue
         value = result.value if result.ok else None
-        append(told, json.dumps([order, result.status, value, result.recorded]))
+        append(told, json.dumps([order, result.status, value, before or order in mine.orders]))
         if result.status not in LASTING:
             open_orders.append(order)
 
@@ -88,6 +100,7 @@ def child(options, folder, seed):
     if pid:
         return pid
     code = 1
+    threading.excepthook = lambda end: append(folder / "failed", "".join(traceback.format_exception(end.exc_value)))
     try:
         work(options.url, folder, options.keys, seed, options.threads)
         code = 0

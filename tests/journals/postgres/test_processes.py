@@ -2,9 +2,12 @@
 
 import asyncio
 import os
+import signal
 import threading
 import time
+from contextlib import closing
 
+import psutil
 import psycopg
 import pytest
 
@@ -263,6 +266,15 @@ def test_what_was_told_survives_when_the_server_is_killed(tmp_path):
         assert len(there) <= len(told) + 2 * 8, "at most what was in the last commits, untold"
         assert journal.verify().ok
         journal.close()
+
+
+def test_nobody_outlives_a_killed_server(tmp_path):
+    """A server's own process may be gone while one that it started still answers, and makes what it is asked."""
+    with PostgresServer() as server, closing(server.connect()) as connection:
+        (worker,) = connection.execute("SELECT pg_backend_pid()").fetchone()
+        os.kill(worker, signal.SIGSTOP)  # it cannot see by itself that the server is gone
+        server.kill()
+        assert not psutil.pid_exists(worker) or psutil.Process(worker).status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_server_that_stays_away_fails_closed(tmp_path):

@@ -45,9 +45,9 @@ class Ledger:
             return known or effect
 
     def effects(self) -> list[Effect]:
-        """Return all effects, oldest first."""
+        """Return all effects, oldest first; of one that is just being written a part may be seen, which is none yet."""
         text = self.path.read_text() if self.path.exists() else ""
-        return [Effect(**json.loads(line)) for line in text.splitlines()]
+        return [Effect(**json.loads(line)) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
     def of(self, order: str) -> list[Effect]:
         """Return the effects of one intention."""
