@@ -127,10 +127,10 @@ def compared(names: list[str], calls: int, rounds: int, place: str | None) -> di
 def filled(folder: Path, records: int) -> None:
     """Put finished records into the journal in ``folder``, as the calls that they are of would have."""
     from settled import host
-    from settled.api.asking import new_operation_id
-    from settled.core.claim import Claim
-    from settled.core.keys import random_key
-    from settled.core.progress import End
+    from settled.api.calls.asking import new_operation_id
+    from settled.core.attempts.progress import End
+    from settled.core.encoding.keys import random_key
+    from settled.core.matching.claim import Claim
     from settled.journals.sqlite import SqliteJournal
     from settled.journals.sqlite.books import SqliteBooks
     from settled.testing.records import make_ask

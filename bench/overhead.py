@@ -289,7 +289,7 @@ def _settled_three(function: Callable[..., Any], settled: Any) -> Any:
     breaker = settled.BreakerPolicy.static(failures=10, rate=None)
     options = {"retry": settled.Backoff(base=1e-9, cap=1e-9), "timeout": None, "breaker": breaker}
     tool = guard.tool(effect="read", name="third", **options)(function)
-    from settled.core.budget import Pool, Pools
+    from settled.core.attempts.budget import Pool, Pools
 
     guard._pools["third"] = Pools(process=Pool(capacity=1e6, deposit=1e3))  # noqa: SLF001 - no option fills it so fast
     return tool
@@ -387,7 +387,7 @@ def memory(number: int = 2000) -> dict[str, int]:
     import nopanic
     import pybreaker
 
-    from settled.core.breaker import Breaker
+    from settled.core.attempts.breaker import Breaker
 
     def ours() -> Breaker:
         breaker = Breaker("tool:look")

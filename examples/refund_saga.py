@@ -8,8 +8,8 @@ memory; with a file (``sqlite:///refund.db``) any process may be killed in betwe
 """
 
 import settled
-from settled.api.queue import waiting
-from settled.api.story import story
+from settled.api.people.queue import waiting
+from settled.api.people.story import story
 
 guard = settled.Guard("memory://")
 BANK = {"credits": {}, "closed": {"card 2"}}

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from settled.core.backoff import Backoff
-from settled.core.breaker import Breaker, Rejection, Ticket
-from settled.core.budget import RETRY, Pool
+from settled.core.attempts.backoff import Backoff
+from settled.core.attempts.breaker import Breaker, Rejection, Ticket
+from settled.core.attempts.budget import RETRY, Pool
 
 if TYPE_CHECKING:
     from random import Random
 
-    from settled.core.threshold import BreakerPolicy
+    from settled.core.attempts.threshold import BreakerPolicy
 
 Wait = Callable[[int, float], float]
 """Seconds before repeat ``k``, by a draw from [0, 1)."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
-from settled.core.backoff import Backoff
+from settled.core.attempts.backoff import Backoff
 
 if TYPE_CHECKING:
-    from settled.core.backoff import Jitter
+    from settled.core.attempts.backoff import Jitter
 
 CALLERS, REPEATS, SLOT = 1_000, 5, 0.1
 """``SLOT``: seconds in which arrivals are counted together."""

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from settled.core.breaker import Breaker, Rejection
-from settled.core.threshold import BreakerPolicy
+from settled.core.attempts.breaker import Breaker, Rejection
+from settled.core.attempts.threshold import BreakerPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from settled.core.breaker import Ticket
+    from settled.core.attempts.breaker import Ticket
 
 CLIENTS, AT_ONCE, TOOK = 200, 5, 0.1
 OUTAGE, END = 120, 300

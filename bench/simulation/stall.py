@@ -12,10 +12,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from bench.simulation.callers import Client, Way, at_once, doubling
-from settled.core.threshold import BreakerPolicy
+from settled.core.attempts.threshold import BreakerPolicy
 
 if TYPE_CHECKING:
-    from settled.core.breaker import Ticket
+    from settled.core.attempts.breaker import Ticket
 
 WORKERS, SERVICE, OFFERED, TIMEOUT = 20, 0.1, 160.0, 1.0
 STALL, STALLED, END = 60.0, 15.0, 300.0

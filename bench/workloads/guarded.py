@@ -16,7 +16,7 @@ from bench.pace import breaker_at
 from bench.workloads.bare import is_transient
 from bench.workloads.orders import ATTEMPTS, BASE, CAP, PACE, THROTTLED_BASE, Report
 from bench.workloads.world import contract
-from settled.core import codec
+from settled.core.encoding import codec
 from settled.core.states import State
 from settled.ports import CallQuery
 

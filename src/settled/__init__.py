@@ -4,20 +4,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from settled import partial, tokens
-from settled.api.bound import BoundCall, PendingCall
-from settled.api.giving_way import Person, Say, Skip
+from settled.api.calls.bound import BoundCall, PendingCall
+from settled.api.calls.result import Result
 from settled.api.guard import Guard
-from settled.api.models import ModelOptions
-from settled.api.options import ToolOptions, tool_options
-from settled.api.result import Result
-from settled.api.run import Run
-from settled.api.tool import Tool, tool
-from settled.api.worker import Worker
-from settled.core.backoff import Backoff
-from settled.core.budget import RetryBudget, TokenWindow
-from settled.core.ledger import Effect
+from settled.api.people.worker import Worker
+from settled.api.runs.run import Run
+from settled.api.tools.giving_way import Person, Say, Skip
+from settled.api.tools.models import ModelOptions
+from settled.api.tools.options import ToolOptions, tool_options
+from settled.api.tools.tool import Tool, tool
+from settled.core.attempts.backoff import Backoff
+from settled.core.attempts.budget import RetryBudget, TokenWindow
+from settled.core.attempts.threshold import BreakerPolicy
+from settled.core.doubt.ledger import Effect
 from settled.core.model import Evidence, Fault, FaultClass
-from settled.core.threshold import BreakerPolicy
 from settled.core.verdicts import Happened, Inconclusive, NotHappened
 from settled.current import CurrentCall as Call
 from settled.current import current as _current

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from settled.core.entry import Entry
+from settled.core.matching.entry import Entry
 from settled.recorder import Recorder  # noqa: TC001 - help() reads it
 
 

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from settled.api.result import Result
+    from settled.api.calls.result import Result
 
 
 class SettledError(Exception):

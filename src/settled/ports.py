@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from settled.core.books import RunRecord, Transition
     from settled.core.call import Call, LogRow
-    from settled.core.late import Evidence
+    from settled.core.doubt.late import Evidence
     from settled.core.model import Moment
     from settled.core.states import State
     from settled.transaction import Transaction
@@ -120,7 +120,7 @@ class Journal(Protocol):
         """Take delivered alerts out of the outbox."""
 
     def notes(self, kind: str) -> Mapping[str, str]:
-        """Return what is noted of a kind beside the calls, by name (see ``core/notes.py``)."""
+        """Return what is noted of a kind beside the calls, by name (see ``core/noted/notes.py``)."""
 
     def save_breakers(
         self, snapshots: Mapping[str, Mapping[str, Any]], opened: Sequence[str] = ()

@@ -10,7 +10,7 @@ import time
 import zlib
 from typing import TYPE_CHECKING, Final
 
-from settled.core.exchanges import READING, Seen, Sight
+from settled.core.faults.exchanges import READING, Seen, Sight
 from settled.core.model import Phase
 from settled.errors import AttemptLeft
 

@@ -17,7 +17,7 @@ from langgraph.types import Command, interrupt
 
 import settled
 from settled.adapters.langchain import Guarded
-from settled.api.queue import waiting
+from settled.api.people.queue import waiting
 from tests.adapters.chat_langchain import ROOT, Chat, Scripted
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
 from tests.adapters.cut_off import CutOff

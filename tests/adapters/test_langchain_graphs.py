@@ -17,7 +17,7 @@ from langgraph.types import Command, RetryPolicy, Send, interrupt
 
 import settled
 from settled.adapters.langchain import Guarded, wrap
-from settled.api.queue import waiting
+from settled.api.people.queue import waiting
 from tests.adapters.chat_langchain import ROOT, Scripted
 from tests.adapters.contract import EFFECTS, mail
 from tests.adapters.script import Answer, Call, ModelDown, Script, strict

@@ -8,7 +8,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 import settled
 from settled.adapters.langchain import Guarded
-from settled.api.sagas import aroll_back, order_for
+from settled.api.runs.sagas import aroll_back, order_for
 from tests.adapters.chat_langchain import ROOT, Scripted
 from tests.adapters.contract import EFFECTS, mail
 from tests.adapters.doubtful import TASKS, Worker, check, losing

@@ -24,7 +24,7 @@ from agents.mcp import MCPServerStdio
 from openai.types.responses import Response, ResponseCompletedEvent
 
 from settled.adapters.openai_agents import guarded
-from settled.api.queue import waiting
+from settled.api.people.queue import waiting
 from tests.adapters.chat_openai_agents import Scripted, neutral, output
 from tests.adapters.contract import EFFECTS, mail
 from tests.adapters.script import Answer, Call, ModelDown, Script

@@ -14,11 +14,11 @@ from contextlib import closing
 import pytest
 
 import settled
-from settled.api import alerting, notices
-from settled.core import notes
-from settled.core.alarms import TakeDelivery
-from settled.core.findings import Finding, Note
+from settled.api.alerts import alerting, notices
 from settled.core.model import Moment
+from settled.core.noted import notes
+from settled.core.noted.alarms import TakeDelivery
+from settled.core.noted.findings import Finding, Note
 from settled.errors import DeclarationError
 from settled.observe import Webhook
 from settled.ports import NotTaken
@@ -294,7 +294,7 @@ def test_a_receiver_that_hangs_blocks_neither_calls_nor_leases(place):
 
 def test_a_receiver_that_hangs_holds_up_no_other_receiver(place, monkeypatch):
     """It is left, rests as one that is away, and is asked nothing more until it has come back."""
-    monkeypatch.setattr("settled.api.delivering.LONGEST", 0.2)
+    monkeypatch.setattr("settled.api.alerts.delivering.LONGEST", 0.2)
     go, told = threading.Event(), []
 
     class Hangs:
@@ -323,7 +323,7 @@ def test_a_receiver_that_hangs_holds_up_no_other_receiver(place, monkeypatch):
             round_of(guard)
             return not guard.journal.alerts()
 
-        monkeypatch.setattr("settled.api.alerting.pause_after", lambda *_: 0.0)
+        monkeypatch.setattr("settled.api.alerts.alerting.pause_after", lambda *_: 0.0)
         until(again, "it to be told of all once it has come back")
     assert set(told) == set(calls)
     assert len(kept.notices) == 3

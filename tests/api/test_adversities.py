@@ -123,7 +123,7 @@ def test_a_driver_that_fails_after_the_effect_leaves_doubt_behind(
     def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("a bug of ours")
 
-    monkeypatch.setattr("settled.core.series.read", broken)
+    monkeypatch.setattr("settled.core.attempts.series.read", broken)
     with pytest.raises(RuntimeError):
         act()
     with pytest.raises(RuntimeError):
@@ -605,7 +605,7 @@ def test_an_owner_that_cannot_be_seen_is_waited_for(guard: settled.Guard, monkey
 
     elsewhere = settled.Guard(guard.journal)
     away = elsewhere.tool(effect="write", name="act")(lambda: time.sleep(0.5) or "there")
-    monkeypatch.setattr("settled.api.asking.host.this_process", lambda: Owner("pod-1", "boot", "ns-1", 7, "1"))
+    monkeypatch.setattr("settled.api.calls.asking.host.this_process", lambda: Owner("pod-1", "boot", "ns-1", 7, "1"))
     working = threading.Thread(target=away.call)
     working.start()
     time.sleep(0.2)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import settled
-from settled.core.budget import Pool, Pools
+from settled.core.attempts.budget import Pool, Pools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

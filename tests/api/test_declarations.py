@@ -11,7 +11,7 @@ import pytest
 import settled
 from settled import host
 from settled.api.opening import MemorySpill
-from settled.api.options import Options, ToolOptions
+from settled.api.tools.options import Options, ToolOptions
 from settled.journals.memory import MemoryJournal
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from settled.api import explain, facts
+from settled.api.people import explain, facts
 from settled.core.model import Effect, Standing
 from settled.core.states import State
 from tests.core.build import LOST, at, attempt, call

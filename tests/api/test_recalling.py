@@ -11,9 +11,9 @@ from contextlib import suppress
 import pytest
 
 import settled
-from settled.api import recollection as module
-from settled.api.asking import digests
-from settled.core.runs import EnterRun, LeaveRun, scope_of_run
+from settled.api.calls.asking import digests
+from settled.api.runs import recollection as module
+from settled.core.runs.entering import EnterRun, LeaveRun, scope_of_run
 from settled.host import steady
 from settled.ports import CallQuery
 

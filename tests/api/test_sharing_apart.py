@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import settled
-from settled.core.breaker import Breaker, State
+from settled.core.attempts.breaker import Breaker, State
 from settled.drivers.floor import Floor
 from settled.drivers.sharing import Sharing
 from settled.journals.memory import MemoryJournal

@@ -51,7 +51,7 @@ def test_a_log_that_fails_does_no_call_any_harm(guard, monkeypatch):
     def broken(*_):
         raise OSError("the log is gone")
 
-    monkeypatch.setattr("settled.api.binding.LOG.warning", broken)
+    monkeypatch.setattr("settled.api.calls.binding.LOG.warning", broken)
 
     @guard.tool(effect="write")
     def connect(to: str):

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import settled
-from settled.api import facts
-from settled.api.queue import waiting
+from settled.api.people import facts
+from settled.api.people.queue import waiting
 
 FATES = {
     "done": (True, 201, True),

@@ -8,8 +8,8 @@ from contextlib import nullcontext
 import pytest
 
 import settled
-from settled.api.carrying_on import carry_on
-from settled.api.queue import waiting
+from settled.api.people.queue import waiting
+from settled.api.runs.carrying_on import carry_on
 from settled.cli import main
 from settled.core.states import State
 from settled.ports import CallQuery

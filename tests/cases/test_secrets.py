@@ -14,7 +14,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 import settled
-from settled.api.queue import waiting
+from settled.api.people.queue import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -217,7 +217,7 @@ def test_case_068_neither_queue_nor_alerts_nor_findings_keep_a_secret(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What persons write, what a receiver is told, what a ledger lists, and what its failure says."""
-    from settled.api import findings, queue  # noqa: PLC0415 - only here
+    from settled.api.people import findings, queue  # noqa: PLC0415 - only here
     from settled.cli import main  # noqa: PLC0415 - only here
 
     monkeypatch.setenv("SETTLED_JOURNAL", f"sqlite:///{tmp_path}/j.db")

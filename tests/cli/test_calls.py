@@ -2,7 +2,7 @@
 
 import pytest
 
-from settled.core.runs import run_of, scope_of_run
+from settled.core.runs.entering import run_of, scope_of_run
 from settled.core.states import State
 
 ROW = {

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import settled
-from settled.api.notices import describe
+from settled.api.alerts.notices import describe
 from settled.cli import main
 from settled.cli.words import without_passwords
 from tests.shared import ROOT

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 import settled
-from settled.core.breaker import Breaker
+from settled.core.attempts.breaker import Breaker
 from settled.errors import JournalError
 from tests.cli.conftest import there
 

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 import settled
-from settled.core.late import Evidence
+from settled.core.doubt.late import Evidence
+from settled.core.encoding.strict_json import parse
 from settled.core.states import State
-from settled.core.strict_json import parse
 from tests.shared import ROOT
 
 # --- list ---

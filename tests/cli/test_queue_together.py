@@ -8,8 +8,8 @@ import sys
 import pytest
 
 import settled
-from settled.api import care
-from settled.core.late import Evidence
+from settled.api.people import care
+from settled.core.doubt.late import Evidence
 from settled.core.model import Evidence as Proof
 from settled.core.model import Fault, FaultClass
 from settled.core.states import State

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from settled.core.attempts.progress import End
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, Woke
+from settled.core.doubt.settling import Resolve
 from settled.core.model import Terms
-from settled.core.progress import End
-from settled.core.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback
-from settled.core.settling import Resolve
+from settled.core.runs.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback
 from settled.core.values import replace
 from settled.journals.memory import MemoryJournal
 from settled.testing.records import OWNER, FakeClock, begun, ended, entered, make_ask, scoped

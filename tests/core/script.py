@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from settled.core import codec
-from settled.core.backoff import Backoff
+from settled.core.attempts.backoff import Backoff
+from settled.core.attempts.joint import Look, Made
+from settled.core.attempts.outcome import read
 from settled.core.commands import (
     Admit,
     Admitted,
@@ -31,12 +32,11 @@ from settled.core.commands import (
     Transact,
     Woke,
 )
-from settled.core.joint import Look, Made
+from settled.core.encoding import codec
 from settled.core.machine import Life
 from settled.core.model import Terms
-from settled.core.outcome import read
 from settled.core.policy import Limits, Policy
-from settled.core.runs import EnterRun
+from settled.core.runs.entering import EnterRun
 from settled.core.values import replace
 from settled.errors import JournalError, NotExecuted, PartlyDone
 from tests.core.build import ask, at, journal

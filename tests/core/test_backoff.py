@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from settled.core.backoff import LONGEST_WAIT, Backoff, Jitter, fits
+from settled.core.attempts.backoff import LONGEST_WAIT, Backoff, Jitter, fits
 from tests.core.raised import raised
 
 JITTERS = get_args(Jitter)

@@ -1,12 +1,12 @@
 """What keeps a call from beginning, and the key that it sends once it does."""
 
 from settled.core.ask import Begun, Paused, Stands
-from settled.core.claim import Claim
-from settled.core.fallback import FELL_BACK
+from settled.core.attempts.progress import End
+from settled.core.instead.fallback import FELL_BACK
+from settled.core.matching.claim import Claim
+from settled.core.noted.pausing import Pause
 from settled.core.parts import OF
-from settled.core.pausing import Pause
-from settled.core.progress import End
-from settled.core.runs import scope_of_run
+from settled.core.runs.entering import scope_of_run
 from settled.core.states import State
 from settled.core.values import replace
 from settled.testing.records import Look, begun, entered, make_ask

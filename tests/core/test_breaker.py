@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from settled.core.breaker import Admission, Breaker, Rejection, State, admit, verdict_of
+from settled.core.attempts.breaker import Admission, Breaker, Rejection, State, admit, verdict_of
+from settled.core.attempts.threshold import BreakerPolicy, longest_run, wilson_lower
 from settled.core.model import Evidence, Fault, FaultClass
-from settled.core.threshold import BreakerPolicy, longest_run, wilson_lower
 from tests.core.raised import raised
 
 MIDDLE = 0.5  # the draw at which a cool-down has its plain length

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from settled.core.budget import RETRY, Pool, Pools, RetryBudget, RunBudget, TokenWindow
-from settled.core.retry import THROTTLED_COST
+from settled.core.attempts.budget import RETRY, Pool, Pools, RetryBudget, RunBudget, TokenWindow
+from settled.core.attempts.retry import THROTTLED_COST
 from tests.core.raised import raised
 
 TOOLS = ("pay", "search", "mail", "book")

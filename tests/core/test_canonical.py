@@ -20,9 +20,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settled.core.canonical import MAX_DEPTH, NotCanonical, Rules, encode
-from settled.core.keys import without_defaults
-from settled.core.strict_json import parse_object
+from settled.core.encoding.canonical import MAX_DEPTH, NotCanonical, Rules, encode
+from settled.core.encoding.keys import without_defaults
+from settled.core.encoding.strict_json import parse_object
 from tests.core.raised import raised
 from tests.shared import shared
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from settled.core.attempts.budget import TokenWindow
+from settled.core.attempts.metering import LookAtTokens, Meter, Share
+from settled.core.attempts.progress import Begin, End
 from settled.core.books import Change
-from settled.core.budget import TokenWindow
-from settled.core.claim import Claim
 from settled.core.commands import Shut
-from settled.core.metering import LookAtTokens, Meter, Share
+from settled.core.matching.claim import Claim
 from settled.core.model import Effect, Standing
-from settled.core.progress import Begin, End
 from settled.core.states import State
 from tests.core.build import attempt, call
 from tests.core.script import LOST, Script, drive, entered, in_run, sent

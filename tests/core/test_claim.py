@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from settled.core.ask import Ask, Begun, Busy, Doubtful, Stands, Superseded, Untold, WouldRun
-from settled.core.claim import Claim, Reserve
-from settled.core.entry import Entry
-from settled.core.keys import scoped_key
+from settled.core.encoding.keys import scoped_key
+from settled.core.matching.claim import Claim, Reserve
+from settled.core.matching.entry import Entry
 from settled.core.model import Effect, KeyKind, Standing
-from settled.core.runs import EnterRun
+from settled.core.runs.entering import EnterRun
 from settled.core.states import Event, State
 from settled.core.values import replace
 from tests.core.build import BUSY, ME, OTHER, ask, at, attempt, call, journal

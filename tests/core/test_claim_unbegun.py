@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from settled.core.approval.drafts import DRAFTING
 from settled.core.ask import Ask, Begun, BudgetSpent, Paused, Stands, Unsettled, WouldRun
-from settled.core.budget import RetryBudget
-from settled.core.charge import Charge
-from settled.core.claim import Claim
-from settled.core.drafts import DRAFTING
-from settled.core.entry import Entry
-from settled.core.fallback import FELL_BACK
+from settled.core.attempts.budget import RetryBudget
+from settled.core.attempts.charge import Charge
+from settled.core.instead.fallback import FELL_BACK
+from settled.core.matching.claim import Claim
+from settled.core.matching.entry import Entry
 from settled.core.model import Effect, KeyKind, Leave, Standing
-from settled.core.pausing import Pause
-from settled.core.runs import EnterRun
+from settled.core.noted.pausing import Pause
+from settled.core.runs.entering import EnterRun
 from settled.core.states import Event, State
 from settled.core.values import replace
 from tests.core.build import BUSY, ask, at, attempt, call, journal

@@ -23,8 +23,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from settled.core import codec
-from settled.core.codec import MAX_DEPTH, PACK_OVER, CorruptData, NotEncodable, digest, dumps, loads
+from settled.core.encoding import codec
+from settled.core.encoding.codec import MAX_DEPTH, PACK_OVER, CorruptData, NotEncodable, digest, dumps, loads
 from tests.core.raised import raised
 
 BERLIN = ZoneInfo("Europe/Berlin")

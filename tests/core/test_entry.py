@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from settled.core.entry import Entry
-from settled.core.runs import EnterRun, scope_of_run
+from settled.core.matching.entry import Entry
+from settled.core.runs.entering import EnterRun, scope_of_run
 from settled.core.states import State
 from tests.core.build import ask, call, journal
 from tests.core.raised import raised

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from settled.core.exchanges import (
+from settled.core.faults.exchanges import (
     CUT,
     LONGEST_BODY,
     LONGEST_TARGET,

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from settled.core.claim import Claim
-from settled.core.entry import Entry
+from settled.core.attempts.progress import Begin, End
+from settled.core.matching.claim import Claim
+from settled.core.matching.entry import Entry
 from settled.core.model import Effect, KeyKind
-from settled.core.progress import Begin, End
 from tests.core.build import BUSY, LOST, REFUSED, SOME, ask, at, journal
 
 if TYPE_CHECKING:

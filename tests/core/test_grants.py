@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settled.core.grants import LONGEST, Grant, Unreadable, keys_of, read, sign
+from settled.core.runs.grants import LONGEST, Grant, Unreadable, keys_of, read, sign
 
 KEY, OTHER = b"k" * 16, b"o" * 16
 NAMES = st.text(max_size=20)

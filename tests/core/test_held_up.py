@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from settled.core.budget import RetryBudget
-from settled.core.charge import Charge
-from settled.core.claim import Claim
+from settled.core.approval.leave import Decide
+from settled.core.attempts.budget import RetryBudget
+from settled.core.attempts.charge import Charge
+from settled.core.attempts.retry import Again
 from settled.core.commands import AwaitCall, Invoke, Join, Probe, Refund, Repeat, Report, Shut
-from settled.core.fallback import INSTEAD
-from settled.core.leave import Decide
+from settled.core.instead.fallback import INSTEAD
+from settled.core.matching.claim import Claim
+from settled.core.matching.owed import Heard
 from settled.core.model import Effect, KeyKind, Leave, Standing
-from settled.core.owed import Heard
-from settled.core.pausing import Pause
+from settled.core.noted.pausing import Pause
 from settled.core.policy import Limits
-from settled.core.retry import Again
 from settled.core.states import State
 from settled.core.values import replace
 from tests.core.build import at, attempt, call, journal

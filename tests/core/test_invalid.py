@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from settled.core.invalid import InvalidStreak, signature
+from settled.core.attempts.invalid import InvalidStreak, signature
 from tests.core.raised import raised
 
 

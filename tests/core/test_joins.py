@@ -4,13 +4,13 @@ import pytest
 
 from settled.core.ask import Superseded
 from settled.core.books import RunState
-from settled.core.claim import Claim
-from settled.core.entry import Entry
-from settled.core.joins import JoinRun, LanesAtWork, LeaveJoined, LookAtLanes, NotJoined
-from settled.core.lanes import lane_id, lane_of
+from settled.core.matching.claim import Claim
+from settled.core.matching.entry import Entry
 from settled.core.model import Moment, Owner
-from settled.core.runs import EnterRun, Held, LeaveRun, scope_of_run
-from settled.core.saga import LookThrough, StartRollback
+from settled.core.runs.entering import EnterRun, Held, LeaveRun, scope_of_run
+from settled.core.runs.joins import JoinRun, LanesAtWork, LeaveJoined, LookAtLanes, NotJoined
+from settled.core.runs.lanes import lane_id, lane_of
+from settled.core.runs.saga import LookThrough, StartRollback
 from settled.core.values import replace
 from settled.journals.memory import MemoryJournal
 from tests.core.build import ask

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settled.core.canonical import NotCanonical, Rules
-from settled.core.keys import (
+from settled.core.encoding.canonical import NotCanonical, Rules
+from settled.core.encoding.keys import (
     KEY_FORMATS,
     LONGEST_KEY,
     business_key,
@@ -29,7 +29,7 @@ from settled.core.keys import (
     template_roots,
     without_defaults,
 )
-from settled.core.strict_json import parse_object
+from settled.core.encoding.strict_json import parse_object
 from tests.core.raised import raised
 from tests.shared import shared
 

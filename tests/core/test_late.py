@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from settled.core import codec
-from settled.core.late import Evidence
+from settled.core.attempts.outcome import NEVER_SENT
+from settled.core.doubt.late import Evidence
+from settled.core.doubt.settling import Adopt, Settle
+from settled.core.encoding import codec
 from settled.core.model import Effect, Fault, FaultClass, Standing
 from settled.core.model import Evidence as Proof
-from settled.core.outcome import NEVER_SENT
-from settled.core.settling import Adopt, Settle
 from settled.core.states import Event, State
 from tests.core.build import BUSY, LOST, REFUSED, SOME, UNREADABLE, at, attempt, call, journal
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from settled.core import codec
-from settled.core.claim import Claim
+from settled.core.attempts.outcome import NEVER_SENT
 from settled.core.commands import AwaitCall, CheckOwners, Report, Shut, Spill, Tell
-from settled.core.entry import Entry
-from settled.core.late import Evidence
+from settled.core.doubt.late import Evidence
+from settled.core.doubt.settling import Adopt
+from settled.core.encoding import codec
+from settled.core.matching.claim import Claim
+from settled.core.matching.entry import Entry
+from settled.core.matching.owed import Heard
 from settled.core.model import Effect, KeyKind, Standing
-from settled.core.outcome import NEVER_SENT
-from settled.core.owed import Heard
 from settled.core.policy import Limits
-from settled.core.runs import EnterRun
-from settled.core.settling import Adopt
+from settled.core.runs.entering import EnterRun
 from settled.core.states import State
 from settled.core.values import replace
 from settled.errors import JournalError

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from settled.core import codec
-from settled.core.budget import RetryBudget
-from settled.core.claim import Claim
+from settled.core.attempts.budget import RetryBudget
+from settled.core.attempts.progress import Begin, Charge, Close, End
 from settled.core.commands import (
     AwaitCall,
     Ended,
@@ -21,10 +20,11 @@ from settled.core.commands import (
     Tell,
     Transact,
 )
+from settled.core.encoding import codec
+from settled.core.matching.claim import Claim
 from settled.core.model import Effect, Evidence, Fault, FaultClass, Standing
 from settled.core.policy import Limits
-from settled.core.progress import Begin, Charge, Close, End
-from settled.core.runs import EnterRun
+from settled.core.runs.entering import EnterRun
 from settled.core.states import State
 from settled.core.values import replace
 from settled.errors import JournalError, NotExecuted, PartlyDone

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from settled.core.ask import Ask, Barred, Conflict, Suspect, Untold
-from settled.core.entry import Entry
-from settled.core.match import Match, find, preference, reserve
+from settled.core.matching.entry import Entry
+from settled.core.matching.match import Match, find, preference, reserve
 from settled.core.model import Effect, KeyKind
 from settled.core.states import State
 from settled.core.values import replace
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from settled.core.call import Call
-    from settled.core.match import Found
+    from settled.core.matching.match import Found
 
 S = State
 RUN = "run:0::r"

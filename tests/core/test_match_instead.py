@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from settled.core.ask import Barred, Suspect, Untold
-from settled.core.by_hand import NO_END
-from settled.core.entry import Entry
-from settled.core.fallback import INSTEAD
-from settled.core.match import Match, find
+from settled.core.instead.by_hand import NO_END
+from settled.core.instead.fallback import INSTEAD
+from settled.core.matching.entry import Entry
+from settled.core.matching.match import Match, find
 from settled.core.model import Effect, KeyKind, Leave, Standing
 from settled.core.states import State
 from tests.core.build import ME, OTHER, ask, at, attempt, call, journal
@@ -18,7 +18,7 @@ from tests.core.build import ME, OTHER, ask, at, attempt, call, journal
 if TYPE_CHECKING:
     from settled.core.ask import Ask
     from settled.core.call import Call
-    from settled.core.match import Found
+    from settled.core.matching.match import Found
 
 S = State
 RUN = "run:0::r"

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from settled.core.attempts.outcome import AttemptTimeout, of_signal, read
 from settled.core.commands import Ended, Raised, Returned
 from settled.core.model import Effect, Evidence, Fault, FaultClass, Terms
-from settled.core.outcome import AttemptTimeout, of_signal, read
 from settled.core.policy import Policy
 from settled.errors import NotExecuted, PartlyDone
 from tests.core.build import BUSY, REFUSED

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from settled.core.attempts.progress import Close, End
+from settled.core.doubt.settling import Adopt
+from settled.core.matching.owed import Heard, doubted, owed_to, was_owed
 from settled.core.model import Effect, KeyKind, Standing
-from settled.core.owed import Heard, doubted, owed_to, was_owed
-from settled.core.progress import Close, End
-from settled.core.settling import Adopt
 from settled.core.states import State
 from tests.core.build import LOST, ask, attempt, call, journal
 from tests.core.raised import raised

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from settled.core import codec
 from settled.core.ask import Superseded
-from settled.core.budget import RetryBudget
+from settled.core.attempts.budget import RetryBudget
+from settled.core.attempts.progress import Begin, BudgetSpent, Charge, Close, End, FencedOut, Renew
 from settled.core.call import Call
-from settled.core.late import Evidence as Late
+from settled.core.doubt.late import Evidence as Late
+from settled.core.doubt.settling import Adopt
+from settled.core.encoding import codec
 from settled.core.model import Effect, Evidence, Fault, FaultClass, Standing
-from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, FencedOut, Renew
-from settled.core.runs import EnterRun
-from settled.core.settling import Adopt
+from settled.core.runs.entering import EnterRun
 from settled.core.states import Event, State
 from settled.core.values import replace
 from tests.core.build import BUSY, LOST, OTHER, REFUSED, SOME, UNREADABLE, ask, at, attempt, call, journal, own

@@ -2,9 +2,9 @@
 
 import pytest
 
-from settled.core.entry import Entry
+from settled.core.matching.entry import Entry
+from settled.core.matching.recall import Recall
 from settled.core.model import KeyKind
-from settled.core.recall import Recall
 from settled.core.states import State
 from settled.core.values import replace
 from settled.journals.memory import MemoryJournal

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from settled.core.backoff import Backoff
+from settled.core.attempts.backoff import Backoff
+from settled.core.attempts.retry import Again, Stop, Tries, plan, why
 from settled.core.model import Effect, Evidence, Fault, FaultClass, Terms
 from settled.core.policy import Limits, Policy
-from settled.core.retry import Again, Stop, Tries, plan, why
 from settled.core.values import replace
 from tests.core.build import BUSY, LOST, REFUSED
 

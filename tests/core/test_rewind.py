@@ -2,12 +2,12 @@
 
 import pytest
 
+from settled.core.attempts.progress import End
 from settled.core.books import RunState
 from settled.core.model import Effect, KeyKind, Terms
-from settled.core.progress import End
-from settled.core.rewind import HoldRun, LetGo, LookFrom, Refused, SetAside, UndoOne, is_set_aside
-from settled.core.runs import Held, LeaveRun
-from settled.core.saga import StartRollback
+from settled.core.runs.entering import Held, LeaveRun
+from settled.core.runs.rewind import HoldRun, LetGo, LookFrom, Refused, SetAside, UndoOne, is_set_aside
+from settled.core.runs.saga import StartRollback
 from settled.core.states import State
 from settled.core.values import replace
 from settled.testing.records import LOST, OTHER, OWNER, REFUSED, begun, ended, entered, make_ask, scoped

@@ -2,16 +2,16 @@
 
 import pytest
 
+from settled.core.approval.drafts import scope_of_draft
+from settled.core.attempts.progress import Begin, End
 from settled.core.books import RunState
-from settled.core.by_hand import SET_ASIDE
-from settled.core.claim import Claim
-from settled.core.drafts import scope_of_draft
-from settled.core.joins import JoinRun
+from settled.core.instead.by_hand import SET_ASIDE
+from settled.core.matching.claim import Claim
 from settled.core.model import Effect, KeyKind, Leave, Terms
 from settled.core.parts import OF, part_key
-from settled.core.progress import Begin, End
-from settled.core.rewind import HoldRun, LookFrom, SetAside, UndoOne
-from settled.core.runs import Held, LeaveRun
+from settled.core.runs.entering import Held, LeaveRun
+from settled.core.runs.joins import JoinRun
+from settled.core.runs.rewind import HoldRun, LookFrom, SetAside, UndoOne
 from settled.core.states import State
 from settled.core.values import replace
 from settled.testing.records import LOST, OTHER, OWNER, Look, begun, ended, entered, make_ask, scoped

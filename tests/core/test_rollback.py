@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from settled.core.ask import Superseded
+from settled.core.attempts.progress import Begin, End
 from settled.core.books import RunState
-from settled.core.claim import Claim
 from settled.core.commands import Transact
+from settled.core.matching.claim import Claim
 from settled.core.model import Effect, Terms
-from settled.core.progress import Begin, End
-from settled.core.rollback import Compensate, Compensated, rollback, worth_another
-from settled.core.runs import EnterRun, Held, Undone
-from settled.core.saga import EndRollback, LookThrough, StartRollback, StepUndone
+from settled.core.runs.entering import EnterRun, Held, Undone
+from settled.core.runs.rollback import Compensate, Compensated, rollback, worth_another
+from settled.core.runs.saga import EndRollback, LookThrough, StartRollback, StepUndone
 from settled.core.states import State
 from settled.testing.records import LOST, OTHER, OWNER, REFUSED, begun, ended, entered, scoped
 from tests.core.rolling import BACK, World

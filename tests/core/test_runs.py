@@ -2,11 +2,11 @@
 
 import pytest
 
+from settled.core.attempts.progress import End
 from settled.core.books import Change, RunState
-from settled.core.entry import Entry
-from settled.core.progress import End
-from settled.core.runs import LeaveRun, ReadState, RenewRuns, SaveState, of_a_run_undone, run_of, scope_of_run
-from settled.core.saga import StartRollback
+from settled.core.matching.entry import Entry
+from settled.core.runs.entering import LeaveRun, ReadState, RenewRuns, SaveState, of_a_run_undone, run_of, scope_of_run
+from settled.core.runs.saga import StartRollback
 from settled.testing.records import OTHER, OWNER, Look, begun, entered, make_ask, scoped
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from settled.core.budget import RetryBudget
+from settled.core.attempts.budget import RetryBudget
+from settled.core.attempts.outcome import NEVER_SENT
+from settled.core.attempts.progress import Begin, Charge, Close, End
 from settled.core.commands import (
     Admitted,
     Ended,
@@ -21,14 +23,12 @@ from settled.core.commands import (
     Tell,
     Woke,
 )
-from settled.core.late import Evidence
+from settled.core.doubt.late import Evidence
+from settled.core.doubt.settling import Settle
 from settled.core.model import Effect, Fault, FaultClass, Standing
 from settled.core.model import Evidence as Proof
-from settled.core.outcome import NEVER_SENT
 from settled.core.policy import Limits
-from settled.core.progress import Begin, Charge, Close, End
-from settled.core.runs import EnterRun
-from settled.core.settling import Settle
+from settled.core.runs.entering import EnterRun
 from settled.core.states import State
 from settled.core.values import replace
 from settled.core.wire import Wire

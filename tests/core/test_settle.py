@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from settled.core import codec
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Probe, Probed, Reply, Transact, Woke
+from settled.core.doubt.settle import settle
+from settled.core.doubt.settling import Over, Settle
+from settled.core.encoding import codec
 from settled.core.model import Standing, Terms
 from settled.core.policy import Policy
-from settled.core.settle import settle
-from settled.core.settling import Over, Settle
 from settled.core.states import State
 from settled.core.values import replace
 from tests.core.build import ME, OTHER, at, attempt, call, journal

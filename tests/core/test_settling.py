@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from settled.core import codec
 from settled.core.call import Call
+from settled.core.doubt.settling import Adopt, Over, Refused, Resolve, Settle
+from settled.core.encoding import codec
 from settled.core.model import Effect, Standing, Terms
-from settled.core.settling import Adopt, Over, Refused, Resolve, Settle
 from settled.core.states import Event, State
 from tests.core.build import LOST, at, attempt, call, journal
 

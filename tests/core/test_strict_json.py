@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settled.core.strict_json import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, InvalidJson, parse, parse_object
+from settled.core.encoding.strict_json import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, InvalidJson, parse, parse_object
 from tests.core.raised import raised
 
 SECRET = "hunter2-swordfish"

@@ -2,10 +2,10 @@
 
 import pytest
 
+from settled.core.doubt.settling import Resolve
+from settled.core.doubt.tending import LONGEST, LayDown, TakeUp, next_look
 from settled.core.model import Standing
-from settled.core.settling import Resolve
 from settled.core.states import State
-from settled.core.tending import LONGEST, LayDown, TakeUp, next_look
 from settled.core.values import replace
 from settled.testing.records import begun, ended, make_ask, unknown_call
 from tests.core.build import at, attempt, call

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from settled.core import codec
-from settled.core.budget import RetryBudget
+from settled.core.attempts.budget import RetryBudget
+from settled.core.attempts.progress import Begin, BudgetSpent, Charge, Close, End, FencedOut, Renew
 from settled.core.call import Call
-from settled.core.claim import Claim
+from settled.core.doubt.late import Evidence
+from settled.core.doubt.settling import Adopt, Over, Refused, Resolve, Settle
+from settled.core.encoding import codec
 from settled.core.expiry import Expire
-from settled.core.late import Evidence
+from settled.core.matching.claim import Claim
 from settled.core.model import Effect, KeyKind, Standing
-from settled.core.progress import Begin, BudgetSpent, Charge, Close, End, FencedOut, Renew
-from settled.core.runs import EnterRun
-from settled.core.settling import Adopt, Over, Refused, Resolve, Settle
+from settled.core.runs.entering import EnterRun
 from settled.core.states import FINAL, State
 from settled.core.values import replace
 from settled.journals.audit import broken_chains

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from settled.core.attempts.progress import End
 from settled.core.books import RunState
+from settled.core.doubt.settling import Refused, Resolve
 from settled.core.model import Effect, Terms
-from settled.core.progress import End
-from settled.core.rollback import worth_another
-from settled.core.saga import Conclude, Heed, LookThrough, Outline, StartRollback, Undo
-from settled.core.settling import Refused, Resolve
+from settled.core.runs.rollback import worth_another
+from settled.core.runs.saga import Conclude, Heed, LookThrough, Outline, StartRollback, Undo
 from settled.core.states import State
 from settled.core.values import replace
 from settled.testing.records import LOST, OWNER, REFUSED, begun, ended, make_ask

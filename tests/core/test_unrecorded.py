@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from settled.core.backoff import Backoff
-from settled.core.budget import TokenWindow
+from settled.core.attempts.backoff import Backoff
+from settled.core.attempts.budget import TokenWindow
+from settled.core.attempts.metering import LookAtTokens, Meter
+from settled.core.attempts.retry import Again
 from settled.core.commands import Admitted, Ended, Invoke, Owners, Refund, Repeat, Report, Shut, Woke, another, first_of
-from settled.core.joins import JoinRun
-from settled.core.lanes import lane_id
-from settled.core.metering import LookAtTokens, Meter
 from settled.core.model import Effect
 from settled.core.policy import Limits
-from settled.core.retry import Again
-from settled.core.runs import EnterRun, SaveState
+from settled.core.runs.entering import EnterRun, SaveState
+from settled.core.runs.joins import JoinRun
+from settled.core.runs.lanes import lane_id
 from settled.core.values import replace
 from settled.errors import NotExecuted
 from tests.core.build import OTHER, at, journal

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 import settled
-from settled.api.queue import waiting
-from settled.core import codec
+from settled.api.people.queue import waiting
+from settled.core.encoding import codec
 from settled.core.states import State
 from settled.ports import CallQuery
 from tests.pages import run

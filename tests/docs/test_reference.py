@@ -4,7 +4,7 @@ import re
 from typing import get_args
 
 import settled
-from settled.api import words
+from settled.api.calls import words
 from settled.core.answer import Answer, Status
 from tests.docs.reference import reference
 from tests.shared import ROOT

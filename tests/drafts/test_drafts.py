@@ -3,10 +3,10 @@
 import pytest
 
 import settled
-from settled.api import carrying_on
-from settled.api.queue import waiting
+from settled.api.people.queue import waiting
+from settled.api.runs import carrying_on
+from settled.core.approval.drafts import LookAtDraft
 from settled.core.call import evolve
-from settled.core.drafts import LookAtDraft
 from settled.core.states import Event, State
 from settled.core.values import replace
 from settled.testing.records import Look

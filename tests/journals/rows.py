@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 import settled
-from settled.core import codec
+from settled.core.encoding import codec
 from settled.core.states import State
 from settled.ports import CallQuery
 from tests.journals.support import ENVIRONMENT

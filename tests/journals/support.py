@@ -49,8 +49,8 @@ CLAIMER = """
 import sys
 from settled import host
 from settled.core.ask import Begun
-from settled.core.claim import Claim
-from settled.core.progress import End
+from settled.core.matching.claim import Claim
+from settled.core.attempts.progress import End
 from settled.testing.records import make_ask
 
 where, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -69,7 +69,7 @@ journal.close()
 WRITER = """
 import sys, threading
 from settled import host
-from settled.core.claim import Claim
+from settled.core.matching.claim import Claim
 from settled.testing.records import make_ask
 
 journal = Journal(sys.argv[1], **patience)
@@ -92,9 +92,9 @@ threading.Event().wait()
 JOINED = """
 import sys
 from settled.core.ask import Begun
-from settled.core.claim import Claim
-from settled.core.entry import Entry
-from settled.core.runs import EnterRun
+from settled.core.matching.claim import Claim
+from settled.core.matching.entry import Entry
+from settled.core.runs.entering import EnterRun
 from settled.testing.records import scoped
 
 url, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -112,13 +112,13 @@ journal.close()
 
 CROWD = """
 import random, sys, threading
-from settled.core.claim import Claim
-from settled.core.entry import Entry
-from settled.core.late import Evidence
+from settled.core.matching.claim import Claim
+from settled.core.matching.entry import Entry
+from settled.core.doubt.late import Evidence
 from settled.core.model import KeyKind, Terms
-from settled.core.progress import Begin, Close, End, Renew
-from settled.core.runs import EnterRun, scope_of_run
-from settled.core.settling import Adopt, Over, Resolve
+from settled.core.attempts.progress import Begin, Close, End, Renew
+from settled.core.runs.entering import EnterRun, scope_of_run
+from settled.core.doubt.settling import Adopt, Over, Resolve
 from settled.testing.records import LOST, REFUSED, make_ask
 
 url, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])

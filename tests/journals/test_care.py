@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from settled.core.late import Evidence
+from settled.core.doubt.late import Evidence
 from settled.core.model import KeyKind, Terms
 from settled.journals.prune import Pruned, prune
 from settled.journals.sqlite import FileSpill, SqliteJournal

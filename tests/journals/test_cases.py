@@ -6,10 +6,10 @@ import threading
 import pytest
 
 from settled.core.ask import Busy
-from settled.core.claim import Claim
+from settled.core.attempts.progress import Renew
+from settled.core.doubt.settling import Adopt
+from settled.core.matching.claim import Claim
 from settled.core.model import Terms
-from settled.core.progress import Renew
-from settled.core.settling import Adopt
 from settled.core.states import State
 from settled.core.values import replace
 from settled.journals.memory import MemoryJournal

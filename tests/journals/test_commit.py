@@ -8,7 +8,7 @@ import time
 import pytest
 
 from settled.core.ask import Begun
-from settled.core.claim import Claim
+from settled.core.matching.claim import Claim
 from settled.errors import JournalError
 from settled.journals.commit import MOST_TOGETHER, GroupCommit
 from settled.journals.sqlite import SqliteJournal

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from settled.core.claim import Claim
+from settled.core.matching.claim import Claim
 from settled.errors import JournalError
 from settled.journals.sqlite import SqliteJournal
 from settled.testing.records import FakeClock, begun, ended, make_ask, unknown_call

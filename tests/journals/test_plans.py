@@ -2,10 +2,10 @@
 
 import pytest
 
-from settled.core.claim import Claim
+from settled.core.attempts.progress import Begin, End, Renew
+from settled.core.matching.claim import Claim
 from settled.core.model import KeyKind, Moment
-from settled.core.progress import Begin, End, Renew
-from settled.core.runs import EnterRun
+from settled.core.runs.entering import EnterRun
 from settled.core.states import State
 from settled.journals import books, lists, runs
 from settled.journals.sqlite import SqliteJournal, known

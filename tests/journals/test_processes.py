@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from settled.core.ask import Begun, Busy
-from settled.core.claim import Claim
-from settled.core.progress import Begin, End, FencedOut
+from settled.core.attempts.progress import Begin, End, FencedOut
+from settled.core.matching.claim import Claim
 from settled.core.values import replace
 from settled.journals.sqlite import SqliteJournal
 from settled.ports import CallQuery

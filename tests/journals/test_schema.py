@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import settled
-from settled.core.runs import EnterRun
+from settled.core.runs.entering import EnterRun
 from settled.errors import JournalError
 from settled.journals.sqlite import SqliteJournal, migrate, schema
 from settled.testing.records import FakeClock, begun, make_ask

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from settled.core.late import Evidence
+from settled.core.doubt.late import Evidence
 from settled.core.model import Exchange, Fault, Phase
 from settled.core.values import replace
 from settled.errors import JournalError
@@ -153,7 +153,7 @@ def test_a_full_disk_is_told_and_leaves_no_half_line(spill):
 
 KEEPER = """
 import sys
-from settled.core.late import Evidence
+from settled.core.doubt.late import Evidence
 from settled.errors import JournalError
 from settled.journals.mark import place_of
 from settled.journals.postgres import PostgresJournal

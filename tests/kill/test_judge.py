@@ -5,8 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from settled.core import claim, rollback, rules, saga, settling
+from settled.core import rules
 from settled.core.call import evolve
+from settled.core.doubt import settling
+from settled.core.matching import claim
+from settled.core.runs import rollback, saga
 from settled.core.states import Event
 from settled.core.values import replace
 from settled.testing.kill.judge import judge

@@ -2,8 +2,12 @@
 
 import pytest
 
-from settled.api import asking, fallbacks, undoing
-from settled.core import chain, claim, rewind, saga, settling
+from settled.api.calls import asking, fallbacks
+from settled.api.tools import undoing
+from settled.core.doubt import settling
+from settled.core.instead import chain
+from settled.core.matching import claim
+from settled.core.runs import rewind, saga
 from settled.core.values import replace
 from settled.testing.kill.judge import judge
 from settled.testing.kill.nursery import KILLED

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 import settled
-from settled.api import findings
-from settled.core.findings import Note, TakeLedger
+from settled.api.people import findings
+from settled.core.noted.findings import Note, TakeLedger
 from settled.core.states import State
 from settled.core.values import replace
 from settled.errors import DeclarationError
@@ -273,7 +273,7 @@ def test_a_ledger_that_breaks_off_in_the_middle_concludes_nothing(world):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_ledger_that_never_answers_is_left(world, monkeypatch, is_async):
     """Else the worker's calls in doubt, and what is past its retention, would wait for it for ever."""
-    monkeypatch.setattr("settled.api.ledgers.LIMIT", 0.2)
+    monkeypatch.setattr("settled.api.people.ledgers.LIMIT", 0.2)
     ended = threading.Event()
 
     async def later(since):

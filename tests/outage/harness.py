@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import settled
-from settled.api.queue import waiting
-from settled.core import codec
+from settled.api.people.queue import waiting
+from settled.core.encoding import codec
 from settled.ports import CallQuery
 from settled.testing.kill.ledger import Ledger
 from tests.journals.support import ENVIRONMENT

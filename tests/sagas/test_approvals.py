@@ -8,7 +8,7 @@ import time
 import pytest
 
 import settled
-from settled.api.queue import waiting
+from settled.api.people.queue import waiting
 from settled.core.values import replace
 from settled.ports import CallQuery
 from settled.testing.records import Look

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 import settled
-from settled.api import explain
-from settled.api.queue import waiting
-from settled.api.story import story
+from settled.api.people import explain
+from settled.api.people.queue import waiting
+from settled.api.people.story import story
 from settled.core.states import State
 from settled.journals.prune import prune
 from settled.ports import CallQuery

@@ -6,8 +6,9 @@ import time
 import pytest
 
 import settled
-from settled.api import carrying_on, explain, sagas
-from settled.api.queue import waiting
+from settled.api.people import explain
+from settled.api.people.queue import waiting
+from settled.api.runs import carrying_on, sagas
 from settled.core.states import State
 from settled.ports import CallQuery
 from tests.sagas.conftest import Lost

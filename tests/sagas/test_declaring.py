@@ -6,8 +6,8 @@ import warnings
 import pytest
 
 import settled
-from settled.api.foreign import ForeignTools, Values
-from settled.api.queue import waiting
+from settled.api.people.queue import waiting
+from settled.api.tools.foreign import ForeignTools, Values
 from settled.journals.prune import prune
 
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 import pytest
 
 import settled
-from settled.api import carrying_on
-from settled.api.queue import waiting
+from settled.api.people.queue import waiting
+from settled.api.runs import carrying_on
 from settled.cli.app import app
-from settled.core.saga import EndRollback, StartRollback
+from settled.core.runs.saga import EndRollback, StartRollback
 
 
 class Failed(Exception):

@@ -12,8 +12,8 @@ import pytest
 
 import settled
 from settled import tokens
-from settled.api import sagas
-from settled.api.facts import arguments_of
+from settled.api.people.facts import arguments_of
+from settled.api.runs import sagas
 from settled.core.states import State
 from settled.ports import CallQuery
 from tests.sagas.conftest import desk_on

@@ -8,8 +8,8 @@ import time
 import pytest
 
 import settled
-from settled.api import carrying_on, sagas
-from settled.api.queue import waiting
+from settled.api.people.queue import waiting
+from settled.api.runs import carrying_on, sagas
 from settled.core.books import RunState
 from settled.core.states import State
 from settled.ports import CallQuery

@@ -3,7 +3,7 @@
 import pytest
 
 import settled
-from settled.core.progress import End
+from settled.core.attempts.progress import End
 from settled.journals.postgres.transactions import Transactions
 from settled.testing.records import AWKWARD
 
@@ -102,7 +102,7 @@ def test_the_state_is_encrypted_with_the_rest(shared_desk):
         run.state["secret"] = "planted secret"
         run.save()
         assert run.saved_state == {"secret": "planted secret"}
-        from settled.core.runs import ReadState  # noqa: PLC0415 - here alone
+        from settled.core.runs.entering import ReadState  # noqa: PLC0415 - here alone
 
         kept = guard.journal.perform(ReadState("trip", "", 9))
     assert b"planted" not in b"".join(kept.values())

@@ -2,11 +2,15 @@
 
 import pytest
 
-from settled.core import claim, commands, late, match, progress, rules, runs, series
+from settled.core import commands, rules
 from settled.core.ask import Begun
+from settled.core.attempts import progress, series
 from settled.core.call import attempt_of, evolve, opened
-from settled.core.entry import Entry
+from settled.core.doubt import late
+from settled.core.matching import claim, match
+from settled.core.matching.entry import Entry
 from settled.core.model import Evidence, FaultClass, Standing
+from settled.core.runs import entering as runs
 from settled.core.states import Event, State
 from settled.core.values import replace
 from settled.testing.simulate import simulate

@@ -4,7 +4,9 @@ import itertools
 
 import pytest
 
-from settled.core import chain, claim, entry, fallback, match, saga
+from settled.core.instead import chain, fallback
+from settled.core.matching import claim, entry, match
+from settled.core.runs import saga
 from settled.core.values import replace
 from settled.testing.simulation import chains
 from settled.testing.simulation.profiles import PROFILES

@@ -4,8 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from settled.core import claim, joins, runs, saga
 from settled.core.ask import Ask
+from settled.core.matching import claim
+from settled.core.runs import entering as runs
+from settled.core.runs import joins, saga
 from settled.core.values import replace
 from settled.journals.memory import MemoryBooks
 from settled.testing.simulation.profiles import PROFILES

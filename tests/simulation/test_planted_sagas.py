@@ -4,8 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from settled.core import claim, leave, progress, rollback, runs, saga
+from settled.core.approval import leave
+from settled.core.attempts import progress
 from settled.core.call import evolve
+from settled.core.matching import claim
+from settled.core.runs import entering as runs
+from settled.core.runs import rollback, saga
 from settled.core.states import Event, State
 from settled.core.values import replace
 from settled.testing.simulate import simulate

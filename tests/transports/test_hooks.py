@@ -18,7 +18,7 @@ from cryptography.fernet import Fernet
 
 import settled
 from settled import transports
-from settled.api import facts
+from settled.api.people import facts
 from settled.cli import show
 from settled.core.model import Phase
 from settled.core.values import replace

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import settled
-from settled.api import worker as module
+from settled.api.people import worker as module
 from settled.core.states import State
 from tests.waiting import until
 

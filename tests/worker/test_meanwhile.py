@@ -2,9 +2,9 @@
 
 import pytest
 
-from settled.api import queue
+from settled.api.people import queue
+from settled.core.doubt.settling import Adopt
 from settled.core.model import KeyKind, Terms
-from settled.core.settling import Adopt
 from settled.core.states import State
 from settled.journals.memory import MemoryJournal
 from settled.journals.prune import prune

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 import settled
-from settled.api.queue import waiting
+from settled.api.people.queue import waiting
 from settled.core.ask import Begun
-from settled.core.claim import Claim
+from settled.core.matching.claim import Claim
 from settled.core.states import State
 from settled.errors import JournalError
 from settled.journals import unread

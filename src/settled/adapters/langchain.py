@@ -15,7 +15,7 @@ from settled.adapters import neutral
 from settled.adapters.history import Histories, History, kinds
 from settled.adapters.langchain_answers import messages_of, pack, render, stands_for_none, unpack
 from settled.adapters.langchain_nodes import entering
-from settled.api.foreign import Shape, Values
+from settled.api.tools.foreign import Shape, Values
 from settled.errors import DeclarationError
 
 try:
@@ -26,8 +26,8 @@ except ImportError:  # a graph without agents
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from settled.api.conversation import Asked
     from settled.api.guard import Guard
+    from settled.api.runs.conversation import Asked
     from settled.core.model import Fault
 
 _kind = kinds(AIMessage, ToolMessage, HumanMessage)

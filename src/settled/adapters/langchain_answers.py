@@ -16,7 +16,7 @@ from settled.core.values import replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from settled.api.result import Result
+    from settled.api.calls.result import Result
 
 _packer = Packer([AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage, Document, Command, Send])
 unpack = _packer.unpack

@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from settled.api.answering import invalid
-from settled.api.current_run import current_run
-from settled.api.foreign import AsyncInvocation, ForeignTools, Invocation, invocation
-from settled.api.schema import numbers, problems
-from settled.api.tool import by_model
-from settled.core.chain import CONTROL_FLOW
+from settled.api.calls.answering import invalid
+from settled.api.runs.current_run import current_run
+from settled.api.tools.foreign import AsyncInvocation, ForeignTools, Invocation, invocation
+from settled.api.tools.schema import numbers, problems
+from settled.api.tools.tool import by_model
+from settled.core.encoding.strict_json import InvalidJson, parse_object
+from settled.core.instead.chain import CONTROL_FLOW
 from settled.core.model import Evidence, Fault, FaultClass
-from settled.core.strict_json import InvalidJson, parse_object
 from settled.current import current
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from settled.api.conversation import Asked
-    from settled.api.foreign import Shape, Values
+    from settled.api.calls.result import Result
     from settled.api.guard import Guard
-    from settled.api.options import EffectName, ToolOptions
-    from settled.api.result import Result
-    from settled.api.run import Run
+    from settled.api.runs.conversation import Asked
+    from settled.api.runs.run import Run
+    from settled.api.tools.foreign import Shape, Values
+    from settled.api.tools.options import EffectName, ToolOptions
 
     Effects = Mapping[str, EffectName | ToolOptions]
 

@@ -16,8 +16,8 @@ from settled.adapters.openai_local import Local
 from settled.adapters.openai_names import name_of
 from settled.adapters.openai_servers import Server, ServerError, server_errors
 from settled.adapters.openai_turns import Turns
-from settled.api.foreign import Shape
-from settled.api.result import Result
+from settled.api.calls.result import Result
+from settled.api.tools.foreign import Shape
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:

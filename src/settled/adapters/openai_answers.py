@@ -18,8 +18,8 @@ from agents.exceptions import ModelBehaviorError
 from settled.adapters import neutral
 from settled.adapters.openai_servers import ServerError
 from settled.adapters.values import Packer
-from settled.api.foreign import Values
-from settled.core import codec
+from settled.api.tools.foreign import Values
+from settled.core.encoding import codec
 from settled.core.faults.mcp import classify_mcp
 
 if TYPE_CHECKING:

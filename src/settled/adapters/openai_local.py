@@ -22,13 +22,13 @@ from agents import (
 )
 
 from settled.adapters import neutral
-from settled.api.foreign import Shape
+from settled.api.tools.foreign import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from settled.adapters.openai_turns import Turns
-    from settled.api.conversation import Asked
+    from settled.api.runs.conversation import Asked
 
 _PATCH = "apply_patch_call"
 

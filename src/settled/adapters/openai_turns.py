@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from settled.adapters.history import MOST_HISTORIES, Histories, History
-from settled.api.conversation import Asked, step_of
+from settled.api.runs.conversation import Asked, step_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -14,8 +14,8 @@ from settled.adapters.history import Histories, Session
 from settled.adapters.pydantic_answers import ASKS_AGAIN, VALUES, Returned, controls, failure_behind
 from settled.adapters.pydantic_arguments import Given, source_of
 from settled.adapters.pydantic_history import tell
-from settled.api.foreign import Shape
-from settled.api.schema import apart
+from settled.api.tools.foreign import Shape
+from settled.api.tools.schema import apart
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ToolCallPart
     from pydantic_ai.tools import ToolDefinition
 
-    from settled.api.conversation import Asked
     from settled.api.guard import Guard
+    from settled.api.runs.conversation import Asked
 
 
 class Guarded(AbstractCapability[Any]):  # type: ignore[misc]  # the checks know nothing of frameworks

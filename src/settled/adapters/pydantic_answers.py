@@ -18,7 +18,7 @@ from pydantic_core import to_jsonable_python
 
 from settled.adapters import neutral
 from settled.adapters.values import Packer
-from settled.api.foreign import Values
+from settled.api.tools.foreign import Values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,30 +8,31 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
-from settled.api import answering, at_once, drafting, fallbacks, making, recalling
-from settled.api.alerting import Postman, others_deliver
-from settled.api.breakers import KeptBreakers
-from settled.api.conversation import Conversations
-from settled.api.current_run import current_run
-from settled.api.declaring import Declaring
-from settled.api.demands import demand
-from settled.api.dispatching import Dispatching
-from settled.api.entering import Saga
-from settled.api.granting import grant_of, token_keys
-from settled.api.joining import Joined
+from settled.api.alerts.alerting import Postman, others_deliver
+from settled.api.alerts.receiving import sorted_out
+from settled.api.calls import answering, at_once, drafting, fallbacks, making
+from settled.api.calls.dispatching import Dispatching
+from settled.api.calls.recent import Recent
+from settled.api.calls.result import Result
 from settled.api.opening import opened
-from settled.api.operating import Operating
-from settled.api.pausing import Pauses
-from settled.api.receiving import sorted_out
-from settled.api.recent import Recent
-from settled.api.result import Result
-from settled.api.run import Run
-from settled.api.runs_here import RunsHere
+from settled.api.people.operating import Operating
+from settled.api.people.pausing import Pauses
+from settled.api.runs import recalling
+from settled.api.runs.conversation import Conversations
+from settled.api.runs.current_run import current_run
+from settled.api.runs.entering import Saga
+from settled.api.runs.granting import grant_of, token_keys
+from settled.api.runs.joining import Joined
+from settled.api.runs.run import Run
+from settled.api.runs.runs_here import RunsHere
+from settled.api.tools.breakers import KeptBreakers
+from settled.api.tools.declaring import Declaring
+from settled.api.tools.demands import demand
 from settled.api.vault import Vault
-from settled.core.breaker import Breaker
-from settled.core.budget import Pool, Pools, RetryBudget, RunBudget, TokenWindow
-from settled.core.invalid import InvalidStreak
-from settled.core.threshold import BreakerPolicy
+from settled.core.attempts.breaker import Breaker
+from settled.core.attempts.budget import Pool, Pools, RetryBudget, RunBudget, TokenWindow
+from settled.core.attempts.invalid import InvalidStreak
+from settled.core.attempts.threshold import BreakerPolicy
 from settled.drivers import aio, sync
 from settled.drivers.floor import Floor
 from settled.drivers.loops import aside
@@ -43,8 +44,8 @@ from settled.errors import DeclarationError, JournalError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from settled.api.bound import BoundCall
-    from settled.api.tool import Tool
+    from settled.api.calls.bound import BoundCall
+    from settled.api.tools.tool import Tool
     from settled.core.ask import Ask
     from settled.ports import Journal, Receiver, Sink
     from settled.tokens import RunToken

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from settled import host
 from settled.api import secrets
-from settled.core.loosening import nearest
+from settled.core.encoding.loosening import nearest
 from settled.errors import DeclarationError, MissingExtra
 from settled.journals.memory import MemoryJournal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from settled.core.late import Evidence
+    from settled.core.doubt.late import Evidence
     from settled.ports import Journal, SpillFile
 
 VARIABLE = "SETTLED_JOURNAL"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from settled.api.bound import BoundCall
+from settled.api.calls.bound import BoundCall
 
 if TYPE_CHECKING:
     from settled.api.guard import Guard

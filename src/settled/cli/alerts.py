@@ -5,15 +5,15 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api import facts
-from settled.api.alerting import probe_notice
-from settled.api.delivering import Deliveries
+from settled.api.alerts.alerting import probe_notice
+from settled.api.alerts.delivering import Deliveries
+from settled.api.people import facts
 from settled.cli import output
 from settled.cli.exits import Exit, Problem
 from settled.cli.options import AppOption, JournalOption, JsonOption
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import age, plural
-from settled.core import notes
+from settled.core.noted import notes
 
 alerts = typer.Typer(name="alerts", help="What people are to be told of.", no_args_is_help=True, rich_markup_mode=None)
 

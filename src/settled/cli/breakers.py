@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api import facts
+from settled.api.people import facts
 from settled.cli import output
 from settled.cli.exits import Exit, Problem
 from settled.cli.options import AppOption, JournalOption, JsonOption

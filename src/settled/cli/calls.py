@@ -4,15 +4,15 @@ from typing import Annotated
 
 import typer
 
-from settled.api import facts
-from settled.api.deciding_many import Filter
+from settled.api.people import facts
+from settled.api.people.deciding_many import Filter
 from settled.cli import output, show
 from settled.cli.filters import complain_of
 from settled.cli.options import AppOption, JournalOption, JsonOption, Operation
 from settled.cli.target import Given, opened
 from settled.cli.words import age
 from settled.core.call import Call
-from settled.core.runs import scope_of_run
+from settled.core.runs.entering import scope_of_run
 from settled.core.states import State
 from settled.journals.unread import noting
 from settled.ports import CallQuery

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api.deciding_many import Filter
+from settled.api.people.deciding_many import Filter
 from settled.cli.exits import Exit, Problem
 from settled.cli.target import Target
 from settled.core.call import Call

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api.queue import pages
+from settled.api.people.queue import pages
 from settled.cli import output
 from settled.cli.confirming import confirm
 from settled.cli.exits import Exit

@@ -10,7 +10,7 @@ from typing import Any
 
 from settled.api.guard import Guard
 from settled.api.opening import existing_only
-from settled.api.tool import Tool
+from settled.api.tools.tool import Tool
 from settled.cli.exits import Exit, Problem
 from settled.errors import JournalError
 

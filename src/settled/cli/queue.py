@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api import explain, facts, findings
-from settled.api.deciding import decide
-from settled.api.deciding_many import Filter
-from settled.api.findings import open_findings
-from settled.api.queue import aprobe, claims, look_at, look_away, run_of, under_way
+from settled.api.people import explain, facts, findings
+from settled.api.people.deciding import decide
+from settled.api.people.deciding_many import Filter
+from settled.api.people.findings import open_findings
+from settled.api.people.queue import aprobe, claims, look_at, look_away, run_of, under_way
 from settled.cli import output, show, verdicts
 from settled.cli.exits import Exit, refusals
 from settled.cli.filters import ListedFilter, RunFilter, ToolFilter, chosen, kinds_of
@@ -19,10 +19,10 @@ from settled.cli.options import AppOption, ByOption, FailOption, JournalOption, 
 from settled.cli.resolving import resolve
 from settled.cli.target import Given, Target, opened
 from settled.cli.words import age, moment, plural, seconds_of
-from settled.core.by_hand import is_by_hand
 from settled.core.call import Call
-from settled.core.findings import Finding
+from settled.core.instead.by_hand import is_by_hand
 from settled.core.model import Moment
+from settled.core.noted.findings import Finding
 from settled.core.states import State
 from settled.journals.unread import noting
 

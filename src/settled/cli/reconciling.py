@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api import facts, findings
-from settled.api.ledgers import Compared, with_ledger
-from settled.api.queue import waiting
+from settled.api.people import facts, findings
+from settled.api.people.ledgers import Compared, with_ledger
+from settled.api.people.queue import waiting
 from settled.cli import output
 from settled.cli.exits import Exit, Problem
 from settled.cli.options import AppOption, FailOption, JournalOption, JsonOption

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api import facts, findings
-from settled.api.deciding_many import Decided, Filter, Ruling, decide_all
+from settled.api.people import facts, findings
+from settled.api.people.deciding_many import Decided, Filter, Ruling, decide_all
 from settled.cli import output, verdicts
 from settled.cli.confirming import confirm
 from settled.cli.exits import Exit, Problem, refusals

@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api import carrying_on, facts, sagas, story
-from settled.api.facts import when
-from settled.api.queue import run_of
-from settled.api.rewinding import Effects, Rewound, rewind
+from settled.api.people import facts, story
+from settled.api.people.facts import when
+from settled.api.people.queue import run_of
+from settled.api.runs import carrying_on, sagas
+from settled.api.runs.rewinding import Effects, Rewound, rewind
 from settled.api.steps import adrive
 from settled.cli import output, show
 from settled.cli.confirming import confirm
@@ -22,9 +23,9 @@ from settled.cli.target import Given, Target, opened
 from settled.cli.words import age, local, plural
 from settled.core.books import RunRecord, RunState
 from settled.core.call import Call
-from settled.core.joins import LookAtLanes
-from settled.core.lanes import lane_of
-from settled.core.runs import BARRED, Held
+from settled.core.runs.entering import BARRED, Held
+from settled.core.runs.joins import LookAtLanes
+from settled.core.runs.lanes import lane_of
 from settled.errors import DeclarationError
 from settled.journals.unread import noting
 

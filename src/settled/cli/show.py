@@ -4,17 +4,17 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from settled.api import explain, facts, findings
-from settled.api.queue import UnderWay, living, run_of
-from settled.api.story import name_of
+from settled.api.people import explain, facts, findings
+from settled.api.people.queue import UnderWay, living, run_of
+from settled.api.people.story import name_of
 from settled.cli import output
 from settled.cli.exits import Exit, Problem
 from settled.cli.target import Target
 from settled.cli.words import local, moment, plural
+from settled.core.approval.drafts import LookAtDraft
 from settled.core.call import Call
-from settled.core.drafts import LookAtDraft
-from settled.core.findings import Finding
 from settled.core.model import Attempt, Exchange
+from settled.core.noted.findings import Finding
 from settled.core.parts import LookAtItems
 from settled.core.states import State
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import typer
 
-from settled.api import explain, facts, pausing
-from settled.api.findings import open_findings
-from settled.api.queue import UnderWay, under_way, waiting
+from settled.api.people import explain, facts, pausing
+from settled.api.people.findings import open_findings
+from settled.api.people.queue import UnderWay, under_way, waiting
 from settled.cli import output, show
 from settled.cli.exits import Exit
 from settled.cli.options import AppOption, FailOption, JournalOption, JsonOption

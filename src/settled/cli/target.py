@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from settled.api.guard import Guard
 from settled.api.opening import VARIABLE
-from settled.api.queue import find
+from settled.api.people.queue import find
 from settled.cli.exits import Exit, Problem
 from settled.cli.loading import load_guard
 from settled.cli.words import without_passwords

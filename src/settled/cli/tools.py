@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from settled.api import facts, pausing
+from settled.api.people import facts, pausing
 from settled.cli import output
 from settled.cli.exits import Exit, Problem, refusals
 from settled.cli.options import AppOption, ByOption, JournalOption, JsonOption, who

@@ -4,18 +4,18 @@ import json
 import shlex
 from typing import Any
 
-from settled.api import care, explain, facts
-from settled.api.deciding_many import Ruling, rehearsed, rule
-from settled.api.schema import BadArguments
+from settled.api.people import care, explain, facts
+from settled.api.people.deciding_many import Ruling, rehearsed, rule
+from settled.api.tools.schema import BadArguments
 from settled.api.vault import SEALED
 from settled.cli.exits import Exit, Problem, refusals
 from settled.cli.target import Target
-from settled.core.by_hand import BY_HAND
 from settled.core.call import Call
+from settled.core.encoding.strict_json import InvalidJson, parse
+from settled.core.instead.by_hand import BY_HAND
 from settled.core.model import Moment
-from settled.core.runs import run_of
+from settled.core.runs.entering import run_of
 from settled.core.states import State
-from settled.core.strict_json import InvalidJson, parse
 
 
 def check_options(verdict: str, *, reason: str, result: str | None, then: object, force: bool) -> None:

@@ -3,7 +3,7 @@
 import re
 import time
 
-from settled.api.facts import LATEST
+from settled.api.people.facts import LATEST
 
 _LONGEST = 1e10
 """Seconds: three centuries."""

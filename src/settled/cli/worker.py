@@ -11,9 +11,9 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from settled.api.facts import when
-from settled.api.queue import waiting
-from settled.api.worker import Round, Worker
+from settled.api.people.facts import when
+from settled.api.people.queue import waiting
+from settled.api.people.worker import Round, Worker
 from settled.cli import output
 from settled.cli.exits import Exit
 from settled.cli.options import AppOption, FailOption, JournalOption

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from settled.core.lanes import lane_id
+from settled.core.runs.lanes import lane_id
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
     from settled.core.call import Call
-    from settled.core.entry import Entry
+    from settled.core.matching.entry import Entry
     from settled.core.model import KeyKind, Leave, Owner, Terms
 
 

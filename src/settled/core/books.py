@@ -81,7 +81,7 @@ class RunRecord(Struct, frozen=True):
     """When it was entered first, seconds since the epoch."""
     changed: float = 0.0
     tokens: int = 0
-    """Model tokens sent, over all entries, where they are counted (see ``core/metering.py``)."""
+    """Model tokens sent, over all entries, where they are counted (see ``core/attempts/metering.py``)."""
     rewound: int = 0
     """How often calls of it were set aside."""
 
@@ -180,7 +180,7 @@ class Books(Protocol):
         """Put an alert that is about no call into the outbox, in the same commit; ``at``: seconds since 1970."""
 
     def note(self, kind: str, name: str) -> str | None:
-        """Return what was noted of this kind under a name (see ``core/notes.py``)."""
+        """Return what was noted of this kind under a name (see ``core/noted/notes.py``)."""
 
     def notes(self, kind: str) -> Mapping[str, str]:
         """Return all that was noted of this kind, by name."""

@@ -10,15 +10,15 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
+    from settled.core.attempts.breaker import Verdict
+    from settled.core.attempts.progress import Begin
     from settled.core.books import Transition
-    from settled.core.breaker import Verdict
     from settled.core.call import Call
-    from settled.core.claim import Claim
-    from settled.core.exchanges import Sight
-    from settled.core.late import Evidence
+    from settled.core.doubt.late import Evidence
+    from settled.core.faults.exchanges import Sight
+    from settled.core.matching.claim import Claim
     from settled.core.model import Fault, Moment, Owner
-    from settled.core.progress import Begin
-    from settled.core.runs import Checkpoint
+    from settled.core.runs.entering import Checkpoint
 
 
 # --- commands -----------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from settled.core.by_hand import is_by_hand
 from settled.core.call import Call, evolve
+from settled.core.instead.by_hand import is_by_hand
 from settled.core.model import KeyKind
 from settled.core.states import TABLE, Event, State
 from settled.core.values import replace

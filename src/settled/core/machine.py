@@ -27,23 +27,23 @@ from settled.core.ask import (
     Untold,
     WouldRun,
 )
-from settled.core.claim import Claim
+from settled.core.attempts.joint import Jointly
+from settled.core.attempts.outcome import NEVER_SENT
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Spill, Transact, Woke, expect
-from settled.core.family import may_be_noted
-from settled.core.joint import Jointly
-from settled.core.late import Evidence
+from settled.core.doubt.late import Evidence
+from settled.core.doubt.settling import Adopt
+from settled.core.matching.claim import Claim
+from settled.core.matching.family import may_be_noted
+from settled.core.matching.owed import Heard, was_owed
 from settled.core.model import Effect
-from settled.core.outcome import NEVER_SENT
-from settled.core.owed import Heard, was_owed
-from settled.core.settling import Adopt
 from settled.core.states import UNSETTLED, State
 from settled.core.values import replace
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
+    from settled.core.attempts.retry import Again
     from settled.core.call import Call
     from settled.core.commands import Flow
-    from settled.core.retry import Again
 
 STILL_OWED = ("unknown", "in_progress", "rejected", "conflict")
 POLL = (0.02, 1.0)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from settled.core.call import Call, evolve
-from settled.core.keys import business_key
+from settled.core.encoding.keys import business_key
+from settled.core.matching.owed import doubted
 from settled.core.model import BatchItem, Effect, Evidence, Fault, FaultClass, KeyKind, Part, Standing
-from settled.core.owed import doubted
 from settled.core.states import Event, State
 from settled.core.values import replace
 

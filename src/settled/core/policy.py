@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from settled.core.backoff import Backoff
+from settled.core.attempts.backoff import Backoff
 from settled.core.model import Fault, Terms
 
 Classify = Callable[[object], Fault | None]

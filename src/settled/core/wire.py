@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 from settled.core.commands import REPORTS, Reply, Transact, expect
 
 if TYPE_CHECKING:
+    from settled.core.attempts.breaker import Verdict
     from settled.core.books import Transition
-    from settled.core.breaker import Verdict
     from settled.core.commands import Command, Event, Flow
     from settled.core.policy import Limits
 

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import settled
-from settled.core import codec
-from settled.core.runs import scope_of_run
+from settled.core.encoding import codec
+from settled.core.runs.entering import scope_of_run
 from settled.core.states import State
 from settled.demo.agent import Orders, Report, Reporter, die_with_parent, journal_of, lines, work
 from settled.demo.books import mark_in

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from settled import host
 from settled.core.answer import Answer
+from settled.core.attempts.retry import Again
 from settled.core.commands import (
     Admit,
     Admitted,
@@ -33,7 +34,6 @@ from settled.core.commands import (
     expect,
 )
 from settled.core.model import Effect
-from settled.core.retry import Again
 from settled.core.values import replace
 from settled.current import current
 from settled.drivers.alarm import alarm_of

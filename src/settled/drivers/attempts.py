@@ -11,9 +11,9 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from settled import host
+from settled.core.attempts.outcome import AttemptTimeout
 from settled.core.commands import Ended, Invoke, Probed, Raised, Returned
-from settled.core.entry import Entry
-from settled.core.outcome import AttemptTimeout
+from settled.core.matching.entry import Entry
 from settled.core.verdicts import Happened, NotHappened
 from settled.current import CurrentCall, current
 from settled.drivers.leaving import in_thread

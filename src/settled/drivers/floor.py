@@ -14,7 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from settled import host
-from settled.core.breaker import Breaker, Rejection, State, admit, record, tickets_if_closed, verdict_of
+from settled.core.attempts.breaker import Breaker, Rejection, State, admit, record, tickets_if_closed, verdict_of
+from settled.core.attempts.outcome import read
+from settled.core.attempts.progress import End
 from settled.core.commands import (
     CheckOwners,
     Owners,
@@ -24,11 +26,9 @@ from settled.core.commands import (
     Tell,
     Woke,
 )
-from settled.core.late import Evidence
+from settled.core.doubt.late import Evidence
 from settled.core.model import Evidence as Proof
 from settled.core.model import Fault, FaultClass
-from settled.core.outcome import read
-from settled.core.progress import End
 from settled.drivers.home import Home
 from settled.drivers.keeper import Keeper
 from settled.drivers.presence import Presence
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
-    from settled.core.breaker import Tickets, Verdict
-    from settled.core.budget import Pool, Pools
+    from settled.core.attempts.breaker import Tickets, Verdict
+    from settled.core.attempts.budget import Pool, Pools
+    from settled.core.attempts.metering import Share
     from settled.core.call import Call
     from settled.core.commands import Command, Ended, Event, Repeat
-    from settled.core.metering import Share
     from settled.core.policy import Policy
     from settled.drivers.pooling import PoolSharing
     from settled.drivers.sharing import News, Sharing

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from settled.core.attempts.joint import Look, Made
+from settled.core.attempts.outcome import read
 from settled.core.call import Call
 from settled.core.commands import Ended, Invoke, Joined, Raised, Returned
-from settled.core.joint import Look, Made
-from settled.core.outcome import read
 from settled.core.values import replace
 from settled.drivers.attempts import run_here
 from settled.transaction import EndedByTool, lent

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from settled.core.progress import Renew
+from settled.core.attempts.progress import Renew
 
 if TYPE_CHECKING:
     from collections.abc import Callable

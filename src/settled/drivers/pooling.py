@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from settled.core.budget import Pool
+    from settled.core.attempts.budget import Pool
     from settled.ports import Journal
 
 OF_RETRIES: Final = "retries:"

@@ -11,13 +11,13 @@ import json
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from settled.core.breaker import State
+from settled.core.attempts.breaker import State
 from settled.errors import JournalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from settled.core.breaker import Breaker
+    from settled.core.attempts.breaker import Breaker
     from settled.ports import Journal
 
 

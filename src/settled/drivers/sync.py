@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from settled import host
 from settled.core.answer import Answer
+from settled.core.attempts.retry import Again
 from settled.core.commands import (
     Admit,
     Admitted,
@@ -34,7 +35,6 @@ from settled.core.commands import (
     another,
     expect,
 )
-from settled.core.retry import Again
 from settled.core.values import replace
 from settled.drivers.attempts import SHORTEST_SLEEP, finished, late_of, probed, raised, run_here, timed_out
 from settled.drivers.joining import join

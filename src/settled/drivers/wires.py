@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from settled.core.commands import Invoke
-    from settled.core.exchanges import Sight
+    from settled.core.faults.exchanges import Sight
     from settled.drivers.floor import Binding
 
 _making = threading.Lock()

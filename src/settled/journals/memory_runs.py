@@ -8,7 +8,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from settled.core.books import RunState
-from settled.core.saga import first_intents
+from settled.core.runs.saga import first_intents
 from settled.core.states import UNSETTLED, Event
 
 if TYPE_CHECKING:

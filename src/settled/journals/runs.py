@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from settled.core.books import RunRecord, RunState
 from settled.core.model import Moment, Owner
-from settled.core.saga import first_intents
+from settled.core.runs.saga import first_intents
 from settled.journals.rows import COLUMNS, from_json, plain, spent_text, to_json
 from settled.journals.unread import UnreadableError
 

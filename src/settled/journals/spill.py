@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from settled.core.late import Evidence
+from settled.core.doubt.late import Evidence
 from settled.errors import JournalError
 from settled.journals.mark import replace_whole, share, sync_folder
 from settled.journals.rows import fault_list, fault_of, from_json, to_json

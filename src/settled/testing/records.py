@@ -8,14 +8,14 @@ from threading import Barrier, Thread
 from typing import TYPE_CHECKING, Any
 
 from settled.core.ask import Ask, Begun
+from settled.core.attempts.progress import End
 from settled.core.call import Call
-from settled.core.claim import Claim
-from settled.core.entry import Entry
+from settled.core.doubt.settling import Adopt
+from settled.core.matching.claim import Claim
+from settled.core.matching.entry import Entry
 from settled.core.model import Evidence as Proof
 from settled.core.model import Fault, FaultClass, KeyKind, Moment, Owner, Terms
-from settled.core.progress import End
-from settled.core.runs import EnterRun, scope_of_run
-from settled.core.settling import Adopt
+from settled.core.runs.entering import EnterRun, scope_of_run
 from settled.ports import CallQuery
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from settled.core.exchanges import READING
 from settled.core.faults import classify
+from settled.core.faults.exchanges import READING
 from settled.core.model import Phase
 from settled.errors import AttemptLeft
 from settled.transports.lingering import leavable, on_asyncio

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from settled.core.exchanges import READING
+from settled.core.faults.exchanges import READING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

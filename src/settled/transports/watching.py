@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
-from settled.core.exchanges import READING
+from settled.core.faults.exchanges import READING
 from settled.current import current
 from settled.recorder import hooks
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from settled.core.settling import Adopt
+from settled.core.doubt.settling import Adopt
 from settled.core.states import State
 from settled.journals.postgres.clock import ASK, FRESH, UNWATCHED, ServerClock
 from settled.testing.records import begun, make_ask

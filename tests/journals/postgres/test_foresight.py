@@ -5,12 +5,12 @@ import threading
 import pytest
 
 from settled.core.ask import Begun, Paused, Stands
+from settled.core.attempts.progress import Close, End, FencedOut, Renew
 from settled.core.call import Call
-from settled.core.claim import Claim
+from settled.core.doubt.settling import Resolve
+from settled.core.matching.claim import Claim
 from settled.core.model import KeyKind
-from settled.core.pausing import Pause
-from settled.core.progress import Close, End, FencedOut, Renew
-from settled.core.settling import Resolve
+from settled.core.noted.pausing import Pause
 from settled.core.states import State
 from settled.core.values import replace
 from settled.errors import JournalError

@@ -4,8 +4,8 @@ import threading
 from itertools import count
 
 from settled.core.ask import Begun, Paused
-from settled.core.claim import Claim
-from settled.core.pausing import Pause
+from settled.core.matching.claim import Claim
+from settled.core.noted.pausing import Pause
 from settled.ports import CallQuery
 from settled.testing.records import make_ask
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from settled.core.doubt.tending import AdoptLost, TakeUp
 from settled.core.states import State
-from settled.core.tending import AdoptLost, TakeUp
 from settled.journals import books, lists
 from settled.journals.postgres.statements import in_schema
 from settled.ports import CallQuery

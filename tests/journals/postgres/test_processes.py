@@ -12,11 +12,11 @@ import psycopg
 import pytest
 
 from settled.core.ask import Begun, Busy
-from settled.core.claim import Claim
-from settled.core.late import Evidence
+from settled.core.attempts.progress import End, Renew
+from settled.core.doubt.late import Evidence
+from settled.core.matching.claim import Claim
 from settled.core.model import KeyKind
-from settled.core.progress import End, Renew
-from settled.core.runs import EnterRun, scope_of_run
+from settled.core.runs.entering import EnterRun, scope_of_run
 from settled.core.values import replace
 from settled.errors import JournalError
 from settled.journals.memory import MemoryJournal

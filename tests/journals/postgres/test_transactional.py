@@ -10,7 +10,7 @@ import pytest
 from psycopg.rows import dict_row
 
 import settled
-from settled.core.pausing import Pause
+from settled.core.noted.pausing import Pause
 from settled.journals.postgres.connections import Connections
 from settled.journals.postgres.joint import JointTransactions
 from settled.journals.postgres.line import Line

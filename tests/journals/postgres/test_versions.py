@@ -5,7 +5,7 @@ import threading
 import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
-from settled.core.tending import AdoptLost, TakeUp
+from settled.core.doubt.tending import AdoptLost, TakeUp
 from settled.journals.postgres import PostgresJournal
 from settled.testing.records import FakeClock, begun, ended, make_ask, unknown_call
 from tests.journals.postgres.test_agreement import agreement, chosen

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 import pytest
 
 import settled
-from settled.core.claim import Claim
-from settled.core.late import Evidence
-from settled.core.progress import End
-from settled.core.settling import Resolve
+from settled.core.attempts.progress import End
+from settled.core.doubt.late import Evidence
+from settled.core.doubt.settling import Resolve
+from settled.core.matching.claim import Claim
 from settled.journals.postgres import PostgresJournal
 from settled.journals.postgres.ear import Ear
 from settled.testing.records import begun, ended, make_ask, unknown_call

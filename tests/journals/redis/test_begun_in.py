@@ -3,10 +3,10 @@
 import pytest
 
 from settled.core.ask import Begun
-from settled.core.claim import Claim
+from settled.core.attempts.progress import Begin, End
+from settled.core.matching.claim import Claim
 from settled.core.model import Effect, Terms
-from settled.core.progress import Begin, End
-from settled.core.runs import EnterRun, scope_of_run
+from settled.core.runs.entering import EnterRun, scope_of_run
 from settled.journals.memory import MemoryJournal
 from settled.testing.records import LOST, REFUSED, FakeClock, Look, begun, make_ask
 

@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 import settled
-from settled.core.claim import Claim
-from settled.core.progress import End, FencedOut, Renew
+from settled.core.attempts.progress import End, FencedOut, Renew
+from settled.core.matching.claim import Claim
 from settled.core.states import State
 from settled.errors import JournalError
 from settled.journals.redis import RedisJournal

@@ -2,7 +2,7 @@
 
 import pytest
 
-from settled.core.tending import TakeUp
+from settled.core.doubt.tending import TakeUp
 from settled.journals.redis.line import Line
 from settled.journals.stored import Errand
 from settled.ports import CallQuery

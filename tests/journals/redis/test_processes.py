@@ -8,12 +8,12 @@ import time
 import pytest
 
 from settled.core.ask import Begun, Busy, Stands
-from settled.core.claim import Claim
-from settled.core.late import Evidence
+from settled.core.attempts.progress import End
+from settled.core.doubt.late import Evidence
+from settled.core.doubt.settling import Adopt
+from settled.core.matching.claim import Claim
 from settled.core.model import KeyKind
-from settled.core.progress import End
-from settled.core.runs import EnterRun, scope_of_run
-from settled.core.settling import Adopt
+from settled.core.runs.entering import EnterRun, scope_of_run
 from settled.core.states import State
 from settled.core.values import replace
 from settled.errors import JournalError

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from settled.core.ask import Stands
-from settled.core.claim import Claim
+from settled.core.matching.claim import Claim
 from settled.core.values import replace
 from settled.journals.redis import line
 from settled.journals.redis.cells import note_row

@@ -11,7 +11,7 @@ from tests.journals.support import ENVIRONMENT, forked
 
 FORKING = """
 import os, sys, threading, time, warnings
-from settled.core.claim import Claim
+from settled.core.matching.claim import Claim
 from settled.journals.sqlite import SqliteJournal
 from settled.testing.records import make_ask
 

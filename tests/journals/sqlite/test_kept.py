@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from settled.core.claim import Claim
+from settled.core.matching.claim import Claim
 from settled.errors import JournalError
 from settled.journals.sqlite import SqliteJournal
 from settled.testing.records import begun, make_ask

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from settled.core.claim import Claim
-from settled.core.late import Evidence
+from settled.core.doubt.late import Evidence
+from settled.core.matching.claim import Claim
 from settled.errors import JournalError
 from settled.journals.mark import Mark, read_mark, write_mark
 from settled.journals.sqlite import FileSpill, SqliteJournal

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import settled
-from settled.core.late import Evidence
+from settled.core.doubt.late import Evidence
 from settled.core.states import State
 from settled.journals.sqlite import FileSpill, SqliteJournal
 from settled.testing.records import LOST, unknown_call

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from settled.core.ask import Begun
-from settled.core.claim import Claim
+from settled.core.matching.claim import Claim
 from settled.errors import JournalError
 from settled.journals.sqlite import SqliteJournal
 from settled.testing.records import FakeClock, begun, make_ask
@@ -80,7 +80,7 @@ def test_a_thread_that_is_gone_is_replaced(journal):
 
 AT_THE_END = """
 import asyncio, atexit, sys
-from settled.core.claim import Claim
+from settled.core.matching.claim import Claim
 from settled.journals.sqlite import SqliteJournal
 from settled.testing.records import make_ask
 

@@ -5,8 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from settled.core.claim import Claim
-from settled.core.settling import Adopt
+from settled.core.doubt.settling import Adopt
+from settled.core.matching.claim import Claim
 from settled.errors import JournalError
 from settled.journals.sqlite import SqliteJournal
 from settled.testing.records import FakeClock, begun, make_ask

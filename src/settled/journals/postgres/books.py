@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from settled.core.notes import PAUSED
-from settled.core.runs import scope_of_run
+from settled.core.noted.notes import PAUSED
+from settled.core.runs.entering import scope_of_run
 from settled.core.states import State
 from settled.journals.books import (
     BY_ID,

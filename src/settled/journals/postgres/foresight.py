@@ -13,10 +13,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.ask import Begun
-from settled.core.claim import Claim
+from settled.core.attempts.progress import Close, End
+from settled.core.matching.claim import Claim
 from settled.core.model import KeyKind
-from settled.core.notes import PAUSED
-from settled.core.progress import Close, End
+from settled.core.noted.notes import PAUSED
 from settled.core.states import State
 from settled.journals.books import BY_KEY, NOTE, TableBooks, log_values
 from settled.journals.postgres.books import PostgresBooks

@@ -12,11 +12,11 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from settled.core.lanes import lane_id
-from settled.core.match import HARMLESS
+from settled.core.matching.match import HARMLESS
 from settled.core.model import KeyKind
-from settled.core.notes import PAUSED
-from settled.core.runs import scope_of_run
+from settled.core.noted.notes import PAUSED
+from settled.core.runs.entering import scope_of_run
+from settled.core.runs.lanes import lane_id
 from settled.journals.books import ALIKE, BY_STEP, LAST_N, MADE, NOTE, OWED, UNSETTLED, UNSETTLED_ALIKE
 from settled.journals.runs import RUN
 

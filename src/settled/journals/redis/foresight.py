@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from settled.core.claim import Claim
-from settled.core.lanes import lane_id
+from settled.core.attempts.progress import Close, End, Renew
+from settled.core.matching.claim import Claim
 from settled.core.model import KeyKind
-from settled.core.notes import PAUSED
-from settled.core.progress import Close, End, Renew
+from settled.core.noted.notes import PAUSED
+from settled.core.runs.lanes import lane_id
 from settled.journals.redis.cells import NEW, key_row, name, note_row, prefix
 from settled.journals.redis.sight import Sight
 

@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from settled.core.books import RunState
-from settled.core.saga import first_intents
+from settled.core.runs.saga import first_intents
 from settled.journals.redis.cells import NEW, PLACE, name, packed, prefix, raw, run_data, run_of, text_of, unpack
 from settled.journals.redis.held import Held
 

@@ -14,9 +14,9 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.core.ask import Begun
+from settled.core.attempts.progress import Begin
 from settled.core.call import Call
 from settled.core.model import Effect
-from settled.core.progress import Begin
 from settled.core.states import State
 from settled.errors import JournalError
 from settled.journals.clock import FRESH

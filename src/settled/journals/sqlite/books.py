@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from settled.core.notes import PAUSED
+from settled.core.noted.notes import PAUSED
 from settled.core.states import MAY_HAVE_EFFECT
 from settled.errors import JournalError
 from settled.journals.books import SELECT_CALL, UNSETTLED, TableBooks

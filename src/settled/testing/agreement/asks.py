@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from settled.core.claim import Claim, Reserve
-from settled.core.entry import Entry
+from settled.core.attempts.progress import End
+from settled.core.matching.claim import Claim, Reserve
+from settled.core.matching.entry import Entry
 from settled.core.model import KeyKind, Terms
-from settled.core.progress import End
-from settled.core.runs import EnterRun, scope_of_run
+from settled.core.runs.entering import EnterRun, scope_of_run
 from settled.core.values import replace
 from settled.testing.agreement.draws import FLAGS, RUNS, TENANTS, TERMS, THEN, WORDS
 from settled.testing.agreement.rules import Rules

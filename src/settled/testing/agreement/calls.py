@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from settled.core.budget import RetryBudget
-from settled.core.charge import Charge
+from settled.core.attempts.budget import RetryBudget
+from settled.core.attempts.charge import Charge
+from settled.core.attempts.progress import Begin, Close, End, Renew
+from settled.core.doubt.late import Evidence
+from settled.core.doubt.settling import Adopt, Over, Resolve, Settle
+from settled.core.doubt.tending import AdoptLost, LayDown, TakeUp
 from settled.core.expiry import Expire
-from settled.core.late import Evidence
-from settled.core.owed import Heard
-from settled.core.progress import Begin, Close, End, Renew
-from settled.core.settling import Adopt, Over, Resolve, Settle
-from settled.core.tending import AdoptLost, LayDown, TakeUp
+from settled.core.matching.owed import Heard
 from settled.testing.agreement.draws import FAULTS, RESULTS, RUNS, SECONDS, TENANTS, TEXTS
 from settled.testing.agreement.rules import Rules
 from settled.testing.records import AWKWARD, OTHER, make_ask

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from settled.core.model import Effect, Fault, FaultClass, Leave, Terms
 from settled.core.model import Evidence as Proof
-from settled.core.runs import scope_of_run
+from settled.core.runs.entering import scope_of_run
 from settled.core.states import State
 from settled.ports import CallQuery
 from settled.testing.records import AWKWARD

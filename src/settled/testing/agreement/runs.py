@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
+from settled.core.approval.leave import Decide
 from settled.core.books import Change, RunState
-from settled.core.leave import Decide
-from settled.core.runs import EnterRun, LeaveRun, ReadState, RenewRuns, SaveState
-from settled.core.saga import (
+from settled.core.runs.entering import EnterRun, LeaveRun, ReadState, RenewRuns, SaveState
+from settled.core.runs.saga import (
     Conclude,
     EndRollback,
     Heed,

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from settled.core.looking import LookAt, UnderClaim
-from settled.core.notes import LOOKED_AT, PAUSED
-from settled.core.pausing import Pause
-from settled.core.settling import Resolve
+from settled.core.doubt.settling import Resolve
+from settled.core.noted.looking import LookAt, UnderClaim
+from settled.core.noted.notes import LOOKED_AT, PAUSED
+from settled.core.noted.pausing import Pause
 from settled.journals.prune import prune
 from settled.testing.agreement.draws import SECONDS, TEXTS
 from settled.testing.agreement.rules import Rules

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core.ask import Begun, BudgetSpent, Busy, Conflict, Doubtful, Stands, Superseded
-from settled.core.budget import RetryBudget
+from settled.core.attempts.budget import RetryBudget
+from settled.core.attempts.charge import Charge
+from settled.core.attempts.progress import Begin, Close, End, FencedOut, Renew
 from settled.core.call import Call
-from settled.core.charge import Charge
-from settled.core.claim import Claim
-from settled.core.late import Evidence
+from settled.core.doubt.late import Evidence
+from settled.core.doubt.settling import Adopt, Over, Refused, Resolve, Settle
+from settled.core.doubt.tending import AdoptLost, LayDown, TakeUp
+from settled.core.matching.claim import Claim
+from settled.core.matching.owed import Heard
 from settled.core.model import KeyKind, Terms
-from settled.core.owed import Heard
-from settled.core.progress import Begin, Close, End, FencedOut, Renew
-from settled.core.runs import EnterRun
-from settled.core.settling import Adopt, Over, Refused, Resolve, Settle
+from settled.core.runs.entering import EnterRun
 from settled.core.states import State
-from settled.core.tending import AdoptLost, LayDown, TakeUp
 from settled.core.values import replace
 from settled.testing.records import (
     AWKWARD,

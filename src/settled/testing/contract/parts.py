@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from settled.core.approval.drafts import DRAFTING, DropDrafts, LookAtDraft, scope_of_draft
 from settled.core.ask import Begun, BudgetSpent, Stands
+from settled.core.attempts.budget import RetryBudget
+from settled.core.attempts.charge import Charge
+from settled.core.attempts.progress import End
 from settled.core.books import RunState
-from settled.core.budget import RetryBudget
 from settled.core.call import Call
-from settled.core.charge import Charge
-from settled.core.claim import Claim
-from settled.core.drafts import DRAFTING, DropDrafts, LookAtDraft, scope_of_draft
-from settled.core.fallback import GiveWay
-from settled.core.late import Evidence
+from settled.core.doubt.late import Evidence
+from settled.core.instead.fallback import GiveWay
+from settled.core.matching.claim import Claim
 from settled.core.model import BatchItem, Fault, FaultClass, KeyKind, Part, Terms
 from settled.core.model import Evidence as Proof
 from settled.core.parts import Fold, LookAtItems, part_key
-from settled.core.progress import End
-from settled.core.rewind import HoldRun, LookFrom, Refused, SetAside, UndoOne
-from settled.core.runs import EnterRun, Held, LeaveRun
+from settled.core.runs.entering import EnterRun, Held, LeaveRun
+from settled.core.runs.rewind import HoldRun, LookFrom, Refused, SetAside, UndoOne
 from settled.core.states import State
 from settled.core.values import replace
 from settled.testing.records import AWKWARD, OTHER, OWNER, Timed, begun, ended, entered, make_ask, scoped

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from settled.core.approval.leave import Decide
 from settled.core.ask import Begun, Stands, Superseded, Unsettled
+from settled.core.attempts.metering import LookAtTokens
+from settled.core.attempts.progress import End
 from settled.core.books import Change, RunRecord, RunState
 from settled.core.call import Call
-from settled.core.claim import Claim
-from settled.core.entry import Entry
+from settled.core.doubt.settling import Refused, Resolve
 from settled.core.expiry import Expire
-from settled.core.fallback import INSTEAD, ChainHeard, GiveWay, instead_key
-from settled.core.leave import Decide
-from settled.core.metering import LookAtTokens
+from settled.core.instead.fallback import INSTEAD, ChainHeard, GiveWay, instead_key
+from settled.core.matching.claim import Claim
+from settled.core.matching.entry import Entry
 from settled.core.model import Effect, KeyKind, Leave, Terms
-from settled.core.progress import End
-from settled.core.runs import (
+from settled.core.runs.entering import (
     Checkpoint,
     EnterRun,
     Held,
@@ -26,8 +27,7 @@ from settled.core.runs import (
     Undone,
     scope_of_run,
 )
-from settled.core.saga import Ended, EndRollback, LookThrough, Rolling, StartRollback, StepUndone, Stuck, Undo
-from settled.core.settling import Refused, Resolve
+from settled.core.runs.saga import Ended, EndRollback, LookThrough, Rolling, StartRollback, StepUndone, Stuck, Undo
 from settled.core.states import State
 from settled.core.values import replace
 from settled.testing.records import (

@@ -6,16 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from settled.core.ask import Ask, Begun, Busy, Paused, Stands
+from settled.core.attempts.progress import End, FencedOut
 from settled.core.books import RunRecord
 from settled.core.call import Call
-from settled.core.claim import Claim
+from settled.core.doubt.settling import Adopt, Refused
 from settled.core.expiry import Expire
+from settled.core.matching.claim import Claim
 from settled.core.model import Effect, Exchange, Fault, FaultClass, KeyKind, Phase, Terms
 from settled.core.model import Evidence as Proof
-from settled.core.notes import PAUSES, read
-from settled.core.pausing import Pause
-from settled.core.progress import End, FencedOut
-from settled.core.settling import Adopt, Refused
+from settled.core.noted.notes import PAUSES, read
+from settled.core.noted.pausing import Pause
 from settled.core.states import State
 from settled.core.values import replace
 from settled.errors import JournalError

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from settled.api import carrying_on
-from settled.api.queue import waiting
-from settled.core import codec
+from settled.api.people.queue import waiting
+from settled.api.runs import carrying_on
+from settled.core.encoding import codec
 from settled.core.states import State
 from settled.core.values import replace
 from settled.ports import CallQuery

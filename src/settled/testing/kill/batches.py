@@ -13,7 +13,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import settled
-from settled.api.queue import waiting
+from settled.api.people.queue import waiting
 from settled.testing.kill.aftermath import arguments_of, dead, not_undone, on_the_way, state_of_run
 from settled.testing.kill.ledger import Effect, append
 from settled.testing.kill.sagas import GivenUp

@@ -11,8 +11,8 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import settled
-from settled.api.queue import waiting
-from settled.core import codec
+from settled.api.people.queue import waiting
+from settled.core.encoding import codec
 from settled.core.states import State
 from settled.errors import DeclarationError
 from settled.testing.kill import sagas

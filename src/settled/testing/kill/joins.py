@@ -6,7 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from settled.api.current_run import current_run
+from settled.api.runs.current_run import current_run
 from settled.testing.kill.sagas import GivenUp
 from settled.testing.kill.service import MOST_PATIENCE
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from settled.api.queue import waiting
-from settled.core import codec, rules
+from settled.api.people.queue import waiting
+from settled.core import rules
+from settled.core.encoding import codec
 from settled.core.model import Standing
 from settled.core.states import State
 from settled.core.values import replace

@@ -12,9 +12,9 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import settled
-from settled.api import sagas as runs
-from settled.api.queue import waiting
-from settled.core.rewind import is_set_aside
+from settled.api.people.queue import waiting
+from settled.api.runs import sagas as runs
+from settled.core.runs.rewind import is_set_aside
 from settled.core.states import State
 from settled.errors import DeclarationError
 from settled.ports import CallQuery

@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import settled
-from settled.api import carrying_on
-from settled.api.queue import waiting
-from settled.core.runs import scope_of_run
+from settled.api.people.queue import waiting
+from settled.api.runs import carrying_on
+from settled.core.runs.entering import scope_of_run
 from settled.core.states import State
 from settled.ports import CallQuery
 from settled.testing.kill.aftermath import TENANT, counts, not_undone, order_of, state_of_run

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import settled
 from settled import host
-from settled.api.bound import BoundCall, CallOptions
+from settled.api.calls.bound import BoundCall, CallOptions
 from settled.core.values import replace
 from settled.testing.kill import joins
 from settled.testing.kill.fuse import Fuse

@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from settled.core.charge import Charge
-from settled.core.claim import Reserve
-from settled.core.entry import Entry
-from settled.core.runs import EnterRun, scope_of_run
+from settled.core.attempts.charge import Charge
+from settled.core.matching.claim import Reserve
+from settled.core.matching.entry import Entry
+from settled.core.runs.entering import EnterRun, scope_of_run
 from settled.core.values import replace
 from settled.errors import JournalError
 from settled.testing.simulation.asking import Place, Spot, Told, make_ask
@@ -32,7 +32,7 @@ from settled.testing.simulation.plans import (
 if TYPE_CHECKING:
     from settled.core.answer import Answer
     from settled.core.ask import Ask
-    from settled.core.budget import RetryBudget
+    from settled.core.attempts.budget import RetryBudget
     from settled.testing.simulation.loop import Steps
     from settled.testing.simulation.simulation import Simulation
     from settled.testing.simulation.workers import Process

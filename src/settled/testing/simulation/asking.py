@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from settled.core.ask import Ask
-from settled.core.keys import scoped_key
-from settled.core.lanes import lane_id
+from settled.core.encoding.keys import scoped_key
 from settled.core.machine import Life
 from settled.core.model import KeyKind, Leave
 from settled.core.policy import Limits
-from settled.core.runs import scope_of_run
+from settled.core.runs.entering import scope_of_run
+from settled.core.runs.lanes import lane_id
 from settled.errors import JournalError
 from settled.testing.simulation.driver import Hand, drive
 from settled.testing.simulation.loop import Until
@@ -19,8 +19,8 @@ from settled.testing.simulation.tools import fall_to
 
 if TYPE_CHECKING:
     from settled.core.answer import Answer
-    from settled.core.charge import Charge
-    from settled.core.entry import Entry
+    from settled.core.attempts.charge import Charge
+    from settled.core.matching.entry import Entry
     from settled.testing.simulation.loop import Steps
     from settled.testing.simulation.plans import Intent, Words
     from settled.testing.simulation.workers import Process

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from settled.core.runs import BARRED
+from settled.core.runs.entering import BARRED
 from settled.core.states import Event, State
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from settled.core.answer import from_record
-from settled.core.by_hand import by_hand_terms
-from settled.core.chain import Came, Instead, Overtaken, go_down
-from settled.core.fallback import INSTEAD, instead_key
+from settled.core.instead.by_hand import by_hand_terms
+from settled.core.instead.chain import Came, Instead, Overtaken, go_down
+from settled.core.instead.fallback import INSTEAD, instead_key
 from settled.core.model import Leave
 from settled.core.values import replace
 from settled.errors import JournalError
@@ -19,7 +19,7 @@ from settled.testing.simulation.tools import CHAINS, PERSON, TOOLS
 if TYPE_CHECKING:
     from settled.core.answer import Answer
     from settled.core.ask import Ask
-    from settled.core.charge import Charge
+    from settled.core.attempts.charge import Charge
     from settled.testing.simulation.loop import Steps
     from settled.testing.simulation.workers import Process
 

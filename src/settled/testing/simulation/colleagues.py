@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from settled.core.entry import Entry
-from settled.core.joins import JoinRun
-from settled.core.lanes import lane_id
+from settled.core.matching.entry import Entry
 from settled.core.model import KeyKind
-from settled.core.runs import EnterRun, Held, scope_of_run
+from settled.core.runs.entering import EnterRun, Held, scope_of_run
+from settled.core.runs.joins import JoinRun
+from settled.core.runs.lanes import lane_id
 from settled.core.values import replace
 from settled.errors import JournalError
 from settled.testing.simulation.agents import Errand

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, assert_never, cast
 
-from settled.core.breaker import Rejection, Tickets, admit, verdict_of
+from settled.core.attempts.breaker import Rejection, Tickets, admit, verdict_of
+from settled.core.attempts.outcome import AttemptTimeout, read
 from settled.core.commands import (
     Admit,
     Admitted,
@@ -32,9 +33,8 @@ from settled.core.commands import (
     Transact,
     Woke,
 )
-from settled.core.late import Evidence
+from settled.core.doubt.late import Evidence
 from settled.core.model import Fault
-from settled.core.outcome import AttemptTimeout, read
 from settled.core.values import replace
 from settled.errors import JournalError
 from settled.testing.simulation.loop import Gate, Until

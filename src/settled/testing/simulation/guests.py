@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from settled.core.books import RunState
-from settled.core.joins import JoinRun, LanesAtWork, LeaveJoined, NotJoined
-from settled.core.lanes import lane_id
-from settled.core.runs import Held, LeaveRun, Undone, scope_of_run
+from settled.core.runs.entering import Held, LeaveRun, Undone, scope_of_run
+from settled.core.runs.joins import JoinRun, LanesAtWork, LeaveJoined, NotJoined
+from settled.core.runs.lanes import lane_id
 from settled.core.values import replace
 from settled.errors import JournalError
 from settled.testing.simulation.asking import Place, make_ask
@@ -20,7 +20,7 @@ from settled.testing.simulation.tools import TOOLS
 
 if TYPE_CHECKING:
     from settled.core.ask import Ask
-    from settled.core.entry import Entry
+    from settled.core.matching.entry import Entry
     from settled.testing.simulation.asking import Told
     from settled.testing.simulation.loop import Steps
     from settled.testing.simulation.simulation import Simulation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core.commands import Raised, Returned
-from settled.core.entry import Entry
+from settled.core.matching.entry import Entry
 from settled.testing.simulation.asking import Place, Told, make_ask
 from settled.testing.simulation.chains import call
 from settled.testing.simulation.plans import Intent, Words

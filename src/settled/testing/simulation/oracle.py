@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from settled.core.answer import Answer
-    from settled.core.budget import RetryBudget
+    from settled.core.attempts.budget import RetryBudget
     from settled.core.call import Call, LogRow
     from settled.core.commands import Invoke
     from settled.core.model import Owner

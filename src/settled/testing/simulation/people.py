@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core import rules
-from settled.core.by_hand import is_by_hand
+from settled.core.approval.leave import Decide
+from settled.core.doubt.settle import settle
+from settled.core.doubt.settling import Adopt, Resolve
+from settled.core.doubt.tending import AdoptLost, LayDown, TakeUp, next_look
 from settled.core.expiry import Expire
-from settled.core.leave import Decide
-from settled.core.settle import settle
-from settled.core.settling import Adopt, Resolve
+from settled.core.instead.by_hand import is_by_hand
 from settled.core.states import State
-from settled.core.tending import AdoptLost, LayDown, TakeUp, next_look
 from settled.errors import JournalError
 from settled.ports import CallQuery
 from settled.testing.simulation.driver import Hand, drive, transact
@@ -77,7 +77,7 @@ def _tend(process: Process) -> Steps[None]:
 
 
 def _round(process: Process) -> Steps[None]:
-    """Make one round of a worker, as ``api/worker.py`` does it."""
+    """Make one round of a worker, as ``api/people/worker.py`` does it."""
     journal = process.sim.journal
     for lost in journal.find(CallQuery(states=(State.PROCESSING,), limit=10_000)):
         if process.sees(lost.owner) is False:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from settled.core.budget import RetryBudget
+from settled.core.attempts.budget import RetryBudget
 from settled.testing.simulation.plans import VARIATIONS
 from settled.testing.simulation.tools import APPROVED, CHAINED, TOOLS, UNDOABLE, UNDOABLE_BY_LEAVE, UNDOING
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from settled.core.attempts.joint import Look, Made
 from settled.core.call import Call
 from settled.core.commands import Raised, Returned
-from settled.core.joint import Look, Made
 from settled.testing.simulation import tools
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from settled.core.books import RunState
-from settled.core.runs import scope_of_run
+from settled.core.runs.entering import scope_of_run
 from settled.core.states import Event, State
 from settled.testing.simulation.chain_oracle import is_by_hand
 from settled.testing.simulation.plans import TENANT

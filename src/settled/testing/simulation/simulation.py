@@ -27,7 +27,7 @@ from settled.testing.simulation.world import World
 if TYPE_CHECKING:
     from settled.core.books import Transition
     from settled.core.call import Call
-    from settled.core.late import Evidence
+    from settled.core.doubt.late import Evidence
     from settled.core.model import Owner
     from settled.testing.simulation.loop import Steps
     from settled.testing.simulation.profiles import Profile

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from settled.core.attempts.threshold import BreakerPolicy
 from settled.core.model import Effect, Evidence, Fault, FaultClass, Terms
 from settled.core.policy import Policy
-from settled.core.threshold import BreakerPolicy
 
 if TYPE_CHECKING:
     from settled.core.policy import Classify

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from settled.core.books import RunRecord, RunState
 from settled.core.commands import AwaitCall, CheckOwners, Owners, Reply, Sleep, Transact, Woke
-from settled.core.lanes import lane_of
+from settled.core.doubt.settle import settle
 from settled.core.machine import Life
 from settled.core.policy import Limits
-from settled.core.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback, worth_another
-from settled.core.runs import BARRED, UNDONE, EnterRun, Held, LeaveRun, Undone, scope_of_run
-from settled.core.saga import LookThrough
-from settled.core.settle import settle
+from settled.core.runs.entering import BARRED, UNDONE, EnterRun, Held, LeaveRun, Undone, scope_of_run
+from settled.core.runs.lanes import lane_of
+from settled.core.runs.rollback import Compensate, Compensated, Order, SettledStep, SettleStep, rollback, worth_another
+from settled.core.runs.saga import LookThrough
 from settled.core.values import replace
 from settled.errors import JournalError
 from settled.testing.simulation.asking import Place, driven, make_ask
@@ -26,8 +26,8 @@ from settled.testing.simulation.tools import TOOLS
 
 if TYPE_CHECKING:
     from settled.core.call import Call
-    from settled.core.entry import Entry
-    from settled.core.rollback import Rolled
+    from settled.core.matching.entry import Entry
+    from settled.core.runs.rollback import Rolled
     from settled.testing.simulation.loop import Steps
     from settled.testing.simulation.simulation import Simulation
     from settled.testing.simulation.workers import Process

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from settled.core.breaker import Breaker
-from settled.core.budget import Pool
+from settled.core.attempts.breaker import Breaker
+from settled.core.attempts.budget import Pool
+from settled.core.attempts.progress import Renew
 from settled.core.model import Owner
-from settled.core.progress import Renew
-from settled.core.runs import RenewRuns
+from settled.core.runs.entering import RenewRuns
 from settled.errors import JournalError
 from settled.testing.simulation.driver import transact
 from settled.testing.simulation.loop import Gate, Host
 from settled.testing.simulation.plans import TENANT
 
 if TYPE_CHECKING:
-    from settled.core.late import Evidence
+    from settled.core.doubt.late import Evidence
     from settled.testing.simulation.loop import Steps
     from settled.testing.simulation.simulation import Simulation
     from settled.testing.simulation.tools import ToolSpec

@@ -1,0 +1,1 @@
+"""Alerts: what is told of, to whom, until it was taken."""

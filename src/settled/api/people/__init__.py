@@ -1,0 +1,1 @@
+"""What people and schedules do with what was left open."""

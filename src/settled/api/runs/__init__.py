@@ -1,0 +1,1 @@
+"""Runs of an agent, and what becomes of them."""

@@ -1,0 +1,1 @@
+"""What a tool or a model declares."""

@@ -1,0 +1,1 @@
+"""The attempts of one call: made, read, repeated, and stopped."""

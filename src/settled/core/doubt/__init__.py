@@ -1,0 +1,1 @@
+"""What is in doubt, and how it comes to a final state."""

@@ -1,0 +1,1 @@
+"""Which record answers an ask."""

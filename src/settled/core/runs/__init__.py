@@ -1,0 +1,1 @@
+"""Runs: entered, joined, left, undone and rewound."""
