@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 
 from settled.core.answer import from_record, rejected
-from settled.core.call import any_in_doubt, attempt_of, chain, evolve, opened, standing_of, with_attempt
+from settled.core.call import any_in_doubt, attempt_of, chain, evolve, named, opened, standing_of, with_attempt
 from settled.core.commands import Admitted, Woke, expect
 from settled.core.expiry import Expire
 from settled.core.model import Standing
@@ -44,9 +44,23 @@ def test_a_change_without_a_payload_keeps_epoch_and_attempts() -> None:
     assert grown.attempt == 1
 
 
-def test_the_first_change_brings_the_arguments() -> None:
-    _, row = evolve(call(S.PROCESSING, arguments=PAYLOAD), Event.CLAIM, at(7), detail="pay")
-    assert row.digest == sha256(PAYLOAD).hexdigest()
+def test_the_first_change_brings_the_arguments_and_what_is_called() -> None:
+    made = call(S.PROCESSING, arguments=PAYLOAD)
+    _, row = evolve(made, Event.CLAIM, at(7), detail="pay")
+    assert row.digest == f"{sha256(PAYLOAD).hexdigest()}/{named(made)}"
+
+
+@pytest.mark.parametrize("field", ["tenant", "tool", "scope", "lane", "identity", "key"])
+def test_what_is_called_is_told_by_each_of_its_names(field: str) -> None:
+    made = call()
+    assert named(replace(made, **{field: "another"})) != named(made)
+    assert named(replace(made, n=made.n + 1)) != named(made)
+
+
+def test_what_is_called_stays_where_only_its_own_key_was_set_aside() -> None:
+    made = call(key="once")
+    assert named(replace(made, key="aside", sent_key="once")) == named(made)
+    assert named(replace(made, tool="a', 'b", tenant="c")) != named(replace(made, tool="b", tenant="c', 'a"))
 
 
 def test_any_text_has_a_head() -> None:

@@ -83,6 +83,13 @@ def test_the_log_is_append_only(journal, statement):
         ("UPDATE calls SET epoch = 7 WHERE operation_id = 'op_c'", r"^op_c: the call stands at unknown, epoch 7"),
         ("UPDATE calls SET result = x'00' WHERE operation_id = 'op_a'", r"^op_a: the result is not the one"),
         ("UPDATE calls SET arguments = x'00' WHERE operation_id = 'op_c'", r"^op_c: the arguments are not those"),
+        *[
+            (
+                f"UPDATE calls SET {column} = 'mine' WHERE operation_id = 'op_c'",
+                r"^op_c: its tool, tenant, scope or key",
+            )
+            for column in ("tool", "tenant", "scope", "lane", "identity", "key")
+        ],
         ("UPDATE calls SET body = '[1]' WHERE operation_id = 'op_c'", r"^the record of op_c cannot be read"),
         (
             "DELETE FROM calls WHERE operation_id = 'op_c'",

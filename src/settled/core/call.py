@@ -104,8 +104,8 @@ class LogRow(Struct, frozen=True):
     attempt: int
     detail: str
     digest: str
-    """Digest of the payload that the change brought, so that erasing the payload breaks nothing: of the first row the
-    arguments, as they are stored; of a later one the result."""
+    """Digest of the payload that the change brought, so that erasing the payload breaks nothing: of a later row the
+    result; of the first one the arguments, as they are stored, and behind a slash what is called (``named``)."""
     head: str
 
 
@@ -123,13 +123,26 @@ def _head(previous: str, fields: tuple[object, ...]) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def named(call: Call) -> str:
+    """Return the digest of what never changes about a call: whose it is, of which tool, where, and under which key.
+
+    Told in ASCII, which is the same in every release of Python, and with quotes, so that no two calls read alike.
+    """
+    return sha256(
+        ascii((call.tenant, call.tool, call.scope, call.lane, call.identity, call.n, call.outward)).encode()
+    ).hexdigest()
+
+
+def _brought(payload: bytes | None) -> str:
+    return sha256(payload).hexdigest() if payload else ""
+
+
 def evolve(call: Call, event: Event, now: Moment, *, detail: str = "", **changes: Any) -> tuple[Call, LogRow]:
     """Apply ``event`` to ``call`` by the table; return the new record and its log row.
 
     Raises ``IllegalTransition`` where the table has no row for it.
     """
     state, no = next_state(call.state, event), call.log_no + 1
-    payload = changes.get("result") if call.log_no else call.arguments
     fields = (
         call.operation_id,
         no,
@@ -139,7 +152,7 @@ def evolve(call: Call, event: Event, now: Moment, *, detail: str = "", **changes
         changes.get("epoch", call.epoch),
         len(changes.get("attempts", call.attempts)),
         detail,
-        sha256(payload).hexdigest() if payload else "",
+        _brought(changes.get("result")) if call.log_no else f"{_brought(call.arguments)}/{named(call)}",
     )
     head = _head(call.log_head, fields)
     after = structs.replace(call, state=state, changed=now, log_no=no, log_head=head, **changes)

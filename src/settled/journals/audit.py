@@ -8,7 +8,7 @@ from itertools import groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from settled.core.call import Call, LogRow, chain
+from settled.core.call import Call, LogRow, chain, named
 from settled.core.expiry import due
 from settled.core.rules import lease_over
 from settled.core.states import State
@@ -108,9 +108,11 @@ def off_its_log(call: Call, log: Sequence[LogRow]) -> str | None:
             f"{call.operation_id}: the call stands at {call.state}, epoch {call.epoch}, row {call.log_no}, "
             f"but its log ends at {last.state}, epoch {last.epoch}, row {last.no}"
         )
-    first = log[0].digest if log[0].no == 1 else ""  # releases before this one noted none
-    if call.arguments and first and sha256(call.arguments).hexdigest() != first:
+    arguments, _, asked = log[0].digest.partition("/") if log[0].no == 1 else ("", "", "")  # "": noted by none before
+    if call.arguments and arguments and sha256(call.arguments).hexdigest() != arguments:
         return f"{call.operation_id}: the arguments are not those whose digest its log holds"
+    if asked and named(call) != asked:
+        return f"{call.operation_id}: its tool, tenant, scope or key is not the one whose digest its log holds"
     brought = next((row.digest for row in reversed(log) if row.digest and row.no > 1), "")
     if call.result and sha256(call.result).hexdigest() != brought:
         return f"{call.operation_id}: the result is not the one whose digest its log holds"
