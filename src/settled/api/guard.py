@@ -58,7 +58,7 @@ AT_ONCE = 100
 
 
 class Guard(Declaring, Dispatching, Operating):
-    """Guards tools: every call of theirs ends settled. A sync and an async context manager.
+    """Guards tools: every call of theirs ends settled. A sync and an async context manager; ``tools``: name -> tool.
 
     Args:
         journal: address (``sqlite:///agent.db``, ``postgresql://host/name``, ``redis://host:6379/0``, ``memory://``)
