@@ -110,7 +110,7 @@ class Guard(Declaring, Dispatching, Operating):
         largest_result: int = 16 * 2**20,
         **journal_options: Any,
     ) -> None:
-        if not lease > 0:
+        if not isinstance(lease, int | float) or not lease > 0:
             raise DeclarationError(f"lease must be seconds above 0, not {lease!r}: a lease of 0 protects nothing")
         demand("retries", retries, RetryBudget)
         demand("breaker", breaker, BreakerPolicy)

@@ -62,14 +62,17 @@ class MemorySpill:
 
 def _check(options: Iterable[str], journal: Callable[..., object]) -> None:
     """Refuse an option that this kind of journal has not, or that is a misspelt one of the guard."""
-    parameters = inspect.signature(journal).parameters.values()
-    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    known = _keywords(journal)
     for name in options:
         if name not in known:
-            kind = getattr(journal, "__name__", "journal")
-            raise DeclarationError(
-                f"neither Guard (help(settled.Guard)) nor its {kind} has an option {name!r}{nearest(name, known)}"
-            )
+            from settled.api.guard import Guard  # noqa: PLC0415 - it imports this
+
+            kind, named = getattr(journal, "__name__", "journal"), dict.fromkeys((*_keywords(Guard), *known))
+            raise DeclarationError(f"neither Guard nor its {kind} has an option {name!r}{nearest(name, named)}")
+
+
+def _keywords(function: Callable[..., object]) -> list[str]:
+    return [each.name for each in inspect.signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY]
 
 
 def _open_sqlite(url: str, **options: Any) -> tuple[Journal, SpillFile]:
