@@ -115,3 +115,8 @@ def test_the_calls_that_are_listed_are_named_to_plain_code_too(guard):
         first = wire.call("7")
         with pytest.raises(settled.CallRejected, match=rf"\[not recorded; listed: {first.operation_id}\]"):
             wire("8")
+
+
+def test_who_enters_a_run_inside_of_itself_is_not_told_of_somebody_else_alone(guard):
+    with guard.run("r"), pytest.raises(settled.RunInProgress, match="or around this entry, works on run 'r'"):
+        guard.run("r", wait=0).__enter__()
