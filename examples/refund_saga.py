@@ -8,8 +8,6 @@ memory; with a file (``sqlite:///refund.db``) any process may be killed in betwe
 """
 
 import settled
-from settled.api.people.queue import waiting
-from settled.api.people.story import story
 
 guard = settled.Guard("memory://")
 BANK = {"credits": {}, "closed": {"card 2"}}
@@ -19,6 +17,7 @@ VOUCHERS = {"v-1": "valid", "v-2": "valid", "v-3": "valid"}
 @guard.tool(effect="write")
 def take_back(credit: str) -> str:
     """Undo a refund."""
+    print(f"    {credit} is to be taken back")
     card = BANK["credits"][credit]["card"]
     if card in BANK["closed"]:
         raise settled.NotExecuted(f"{card} is closed")
@@ -37,6 +36,7 @@ def refund(card: str, amount: int) -> dict[str, str]:
 @guard.tool(effect="idempotent")
 def make_valid(voucher: str) -> None:
     """Undo the cancelling of a voucher."""
+    print(f"    {voucher} is made valid again")
     VOUCHERS[voucher] = "valid"
 
 
@@ -51,9 +51,9 @@ def write_mail(to: str) -> None:
     """Write to the customer; nothing undoes that, so it is looked at first."""
 
 
-def give_back(case: str, *, card: str, voucher: str, to: str) -> None:
+def give_back(run: settled.Run, *, card: str, voucher: str, to: str) -> None:
     """Work on one case; an error undoes what was done."""
-    with guard.run(case, on_error="compensate"):
+    with run:
         refund(card, 40)
         cancel_voucher(voucher)
         write_mail(to)
@@ -69,17 +69,15 @@ CASES = (
 def main() -> None:
     """Play three cases, and tell what became of each."""
     for number, case in enumerate(CASES, 1):
-        name = f"case-{number}"
+        run = guard.run(f"case-{number}", on_error="compensate")
         try:
-            give_back(name, **case)
+            give_back(run, **case)
         except settled.CallFailed as error:
-            print(f"{name} fails: {error}")
-        record = guard.journal.run("", name)
-        print(f"{name} is {record.state}; credits: {sorted(BANK['credits'])}, voucher: {VOUCHERS[case['voucher']]}")
-        for line in story(guard, record):
-            print(f"    {line.words}")
-    for call in waiting(guard.journal):
-        print(f"left for a person: {call.tool} of {call.scope.rpartition(':')[2]}, {call.reason}: {call.note}")
+            print(f"{run.run_id} fails: {error}")
+            for note in getattr(error, "__notes__", ()):  # what is left for a person, and the command that lists it
+                print(f"    {note}")
+        voucher = VOUCHERS[case["voucher"]]
+        print(f"{run.run_id} is {run.status}; credits: {sorted(BANK['credits'])}, voucher: {voucher}")
 
 
 if __name__ == "__main__":

@@ -54,9 +54,11 @@ class CallError(SettledError):
 
     def __str__(self) -> str:
         """Say what happened, as the result's own message does, and what an operator can type."""
-        wanted = "make it anew" if self.result.status == "conflict" else "look at it"
+        wanted = "make it anew" if self.result.hint.startswith("settled runs rewind") else "look at it"
         hint = f"; to {wanted}: {self.result.hint}" if self.result.hint else ""
-        return f"{self.result.tool}: {self.result.message} [{self.result.operation_id or 'not recorded'}]{hint}"
+        listed = ", ".join(each.operation_id for each in self.result.earlier if self.result.status == "rejected")
+        ids = self.result.operation_id or (f"not recorded; listed: {listed}" if listed else "not recorded")
+        return f"{self.result.tool}: {self.result.message} [{ids}]{hint}"
 
 
 class CallFailed(CallError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -116,7 +117,9 @@ def test_a_killed_call_is_taken_by_reconciliation_before_its_lease_is_over(tmp_p
         assert (counts.orphans, counts.left, counts.probes_failed) == (1, 1, 0)
 
 
-@pytest.mark.parametrize(("says", "words"), [("1/0", "the probe of pay failed"), ("True", "")])
+@pytest.mark.parametrize(
+    ("says", "words"), [("1/0", ": ZeroDivisionError"), ("True", ": it returned bool, and not Happened")]
+)
 def test_a_probe_that_fails_is_counted_apart_and_told_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, says: str, words: str
 ) -> None:
@@ -283,3 +286,20 @@ def test_what_an_agent_that_was_killed_may_have_done_bars_the_same_in_other_lane
             same, another = pay.call("ann", "order 7"), pay.call("ann", "order 8")
     assert (same.reason, same.earlier[0].status) == ("unknown_before", "unknown")
     assert (another.status, ledger.read_text()) == ("succeeded", "y")
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("said", [True, None, settled.Happened], ids=repr)
+def test_a_probe_that_says_none_of_its_three_words_is_told_of(
+    caplog: pytest.LogCaptureFixture, asynchronous: bool, said: object
+) -> None:
+    """Else nobody would learn why all calls of its tool wait for a person."""
+    with settled.Guard("memory://") as guard:
+
+        @guard.tool(effect="write", probe=lambda call: said, max_request_lifetime=0.0)
+        def pay(n: int) -> None:
+            raise TimeoutError
+
+        result = asyncio.run(pay.acall(1)) if asynchronous else pay.call(1)
+    assert result.status == "unknown"
+    assert f"it returned {type(said).__name__}, and not Happened(…)" in caplog.text

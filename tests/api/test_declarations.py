@@ -166,9 +166,18 @@ def test_an_option_that_neither_guard_nor_journal_has_is_refused_before_it_is_op
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_misspelt_option_of_the_journal_is_told_its_name() -> None:
-    with pytest.raises(settled.DeclarationError, match="did you mean 'synchronous'"):
-        settled.Guard("sqlite:///agent.db", synchronus="FULL")
+@pytest.mark.parametrize(
+    ("given", "meant"), [("synchronus", "synchronous"), ("tenannt", "tenant"), ("must_exists", "must_exist")]
+)
+def test_a_misspelt_option_of_the_journal_or_the_guard_is_told_its_name(given: str, meant: str) -> None:
+    with pytest.raises(settled.DeclarationError, match=f"did you mean '{meant}'"):
+        settled.Guard("sqlite:///agent.db", **{given: "x"})
+
+
+@pytest.mark.parametrize("lease", [0, -1.0, float("nan"), "30", None])
+def test_a_lease_that_is_no_number_of_seconds_is_refused(lease: Any) -> None:
+    with pytest.raises(settled.DeclarationError, match="lease must be seconds above 0"):
+        settled.Guard("memory://", lease=lease)
 
 
 @pytest.mark.parametrize("value", [None, 0, 5.0])

@@ -100,3 +100,23 @@ def test_of_a_call_that_was_undone_it_is_said_that_its_key_is_used_up(guard):
         run.compensate("changed")
     with guard.run("another"), pytest.raises(settled.CallRefused, match="not done again under the same key"):
         pay("7")
+
+
+def test_of_a_key_that_is_taken(guard):
+    pay = guard.tool(effect="write", key="pay:{order}")(lambda order, cents: cents)
+    first = pay.call("7", 2)
+    says(guard, pay.call("7", 3), f"settled calls show {first.operation_id}")
+
+
+def test_the_calls_that_are_listed_are_named_to_plain_code_too(guard):
+    """Its error speaks of calls listed here, and has no list but this."""
+    wire = guard.tool(effect="write", irreversible=True, waiver="known")(fails)
+    with guard.run("r"):
+        first = wire.call("7")
+        with pytest.raises(settled.CallRejected, match=rf"\[not recorded; listed: {first.operation_id}\]"):
+            wire("8")
+
+
+def test_who_enters_a_run_inside_of_itself_is_not_told_of_somebody_else_alone(guard):
+    with guard.run("r"), pytest.raises(settled.RunInProgress, match="or around this entry, works on run 'r'"):
+        guard.run("r", wait=0).__enter__()

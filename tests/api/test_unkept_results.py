@@ -1,5 +1,6 @@
 """A result that the journal cannot keep is told of when that happens, with what to return instead."""
 
+import asyncio
 import enum
 import logging
 import uuid
@@ -97,3 +98,35 @@ def test_plain_data_and_values_of_the_annotated_type_are_given_again(guard, capl
         with guard.run("r"):
             again = tool("ann")
     assert (again, type(again), caplog.messages) == (value, type(value), [])
+
+
+def resolved(guard, tool):
+    """Let a call end unknown, and a person say that it happened, without a word on what it returned."""
+    op = tool.call("ann").operation_id
+    guard.resolve(op, "happened", by="eva", reason="seen")
+
+
+def test_what_returns_nothing_needs_nobody_to_say_what_it_returned(guard):
+    """Else its run, entered again, would stop at it; and be undone, where it is so declared."""
+
+    @guard.tool(effect="write", waiver="a mail stays")
+    def mail(to: str) -> None:
+        raise TimeoutError
+
+    with guard.run("r"):
+        resolved(guard, mail)
+    with guard.run("r", on_error="compensate") as run:
+        assert mail("ann") is None
+        assert mail.call("ann").status == "unknown", "a second one is another"
+    assert run.status == "completed"
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_value_that_nobody_has_given_is_said_to_be_so(guard, asynchronous):
+    @guard.tool(effect="write", key="mail:{to}")
+    def mail(to: str) -> str:
+        raise TimeoutError
+
+    resolved(guard, mail)
+    with pytest.raises(settled.ResultUnavailable, match="did not say what it returned"):
+        asyncio.run(mail.acall("ann")).unwrap() if asynchronous else mail("ann")

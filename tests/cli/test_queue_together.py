@@ -180,6 +180,13 @@ def test_one_result_is_not_the_result_of_many(shop):
     assert resolve(shop, "happened", "--tool", "mail", "--result", "1").code == 2
 
 
+@pytest.mark.parametrize("words", [("--tool", "mail", "--yes"), ("--tool", "mail", "--dry-run")])
+def test_a_verdict_without_a_result_says_what_is_missing(shop, words):
+    """A program that asks for the call again stops where it needs the value: nobody can give it later."""
+    shop.make("mail", to="a")
+    assert "what it returned was not said" in resolve(shop, "happened", *words).out
+
+
 # --- what does not wait yet ---
 
 

@@ -2,11 +2,13 @@
 
 import os
 import sys
+from unittest.mock import MagicMock
 
 import pytest
 from cryptography.fernet import Fernet
 
-from settled.cli.target import Given
+from settled.cli.exits import Problem
+from settled.cli.target import Given, opened
 from tests.cli.conftest import there
 
 READING = [
@@ -154,6 +156,36 @@ def test_app_and_journal_must_mean_the_same(shop):
     ended = shop.cli("status", "--journal", "sqlite:///other.db", app=True, journal=False)
     assert ended.code == 2
     assert "leave one out" in ended.err
+
+
+SAME = [
+    ("postgresql://ann:s3cret@db.example/agent", "postgresql://ann@db.example/agent?schema=settled", True),
+    ("postgres://ann@db.example/agent?pool=2", "postgresql://ann@db.example/agent?schema=settled", True),
+    ("postgresql://ann@db.example/agent", "postgresql://ann@db.example/agent?schema=mine", True),
+    ("postgresql://ann@db.example/agent?schema=other", "postgresql://ann@db.example/agent?schema=mine", False),
+    ("postgresql://ann:s3cret@db.example/other", "postgresql://ann@db.example/agent?schema=settled", False),
+    ("redis://:s3cret@host:6379/0", "redis://host:6379/0?prefix=settled", True),
+    ("redis://host:6379/0", "redis://host:6379/0?prefix=mine", True),
+    ("redis://host:6379/1", "redis://host:6379/0?prefix=settled", False),
+    ("unix:///run/v.sock?password=s3cret", "unix:///run/v.sock?prefix=settled", True),
+]
+
+
+@pytest.mark.parametrize(("given", "used", "same"), SAME)
+def test_an_address_means_the_journal_that_shows_it_without_password_and_with_its_defaults(
+    monkeypatch, given, used, same
+):
+    """SETTLED_JOURNAL beside SETTLED_APP, as a deployment sets them: a guard shows more, and less, than it was told."""
+    (guard := MagicMock()).journal.url = used
+    monkeypatch.setattr("settled.cli.target.load_guard", lambda _: guard)
+    if same:
+        with opened(Given(given, "shop:guard")) as target:
+            assert target.given.app == "shop:guard"
+        return
+    with pytest.raises(Problem) as refused, opened(Given(given, "shop:guard")):
+        pass
+    assert "leave one out" in str(refused.value)
+    assert "s3cret" not in str(refused.value)
 
 
 def test_an_app_told_by_the_environment_gets_the_journal_that_was_given(shop):

@@ -281,3 +281,19 @@ def test_a_guard_that_is_put_to_work_begins_nothing_anew(tmp_path):
         run("docs/how-to/deploy.md", 0, replace=place)
     settled.Guard(f"sqlite:///{tmp_path}/journal.db").close()
     run("docs/how-to/deploy.md", 0, replace=place)["guard"].close()
+
+
+# --- test your own tools ---
+
+
+def test_test_your_own_tools(monkeypatch):
+    def declare(guard):
+        @guard.tool(effect="write", key="order:{order}")
+        def pay(order: str, amount: int) -> str: ...
+
+        return SimpleNamespace(guard=guard, pay=pay)
+
+    names = run("docs/how-to/test.md", 0, declare=declare)
+    for name in ("test_a_lost_answer_is_left_to_a_person", "test_a_task_that_is_started_again_pays_once"):
+        for shop in names["shop"].__wrapped__():
+            names[name](shop, monkeypatch)

@@ -1,5 +1,6 @@
 """The example does what its text says."""
 
+import ast
 import subprocess
 import sys
 
@@ -16,8 +17,21 @@ def test_three_cases_end_completed_undone_and_undone_in_part():
         "case-2 is compensated; credits: ['credit-1'], voucher: valid",
         "case-3 is partly_compensated; credits: ['credit-1', 'credit-2'], voucher: valid",
     ]
-    assert lines[-1].startswith("left for a person: refund of case-3, undo_failed")
-    undoing = [
-        line.strip() for line in lines if line.strip().startswith(("make_valid", "take_back")) and "begins" in line
-    ]
-    assert undoing[:2] == ["make_valid(voucher='v-2') begins", "take_back(credit='credit-2') begins"]
+    words = [line.strip() for line in lines]
+    assert words[1:3] == ["v-2 is made valid again", "credit-2 is to be taken back"], "the last first"
+    (left,) = [line for line in words if "undone only in part" in line]
+    assert "card 2 is closed" in left
+    assert "`settled queue list --run case-3`" in left
+
+
+def test_the_examples_use_what_is_public():
+    for path in (ROOT / "examples").glob("*.py"):
+        imported = [each for node in ast.walk(ast.parse(path.read_text())) for each in modules_of(node)]
+        ours = {name for name in imported if name.partition(".")[0] == "settled"}
+        assert {name for name in ours if name != "settled" and not name.startswith("settled.adapters.")} == set()
+
+
+def modules_of(node):
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    return [each.name for each in node.names] if isinstance(node, ast.Import) else []

@@ -429,7 +429,7 @@ def test_of_two_workers_one_works_and_the_other_is_told(shared_desk):
     one, two = shared_desk.open(), shared_desk.open()
     with one.run("trip") as run:
         one.tools["book"]("flight")
-        with pytest.raises(settled.RunInProgress, match=r"another (process|thread or task).* works on run 'trip'"):
+        with pytest.raises(settled.RunInProgress, match=r"another (process|thread or task) .*works on run 'trip'"):
             two.run("trip", wait=0.1).__enter__()
         assert run.entry == 1
     with two.run("trip", wait=0.0) as run:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, assert_type
 import settled
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+    from datetime import datetime
 
 guard = settled.Guard("memory://", tenant="acme", lease=10.0)
 
@@ -103,3 +104,51 @@ with guard.run("trip", on_error="compensate", tools=["order_it"], wait=1.0, take
     assert_type(guard.approve("op", by="eva"), settled.Result[Any])
     assert_type(guard.refuse("op", by="eva", reason="no"), settled.Result[Any])
     guard.resolve("op", "undone", by="ann", reason="by hand")
+
+
+async def ask(call: settled.Call) -> settled.Happened | settled.NotHappened:
+    """An async probe."""
+    return settled.Happened(len(call.arguments)) if call.key else settled.NotHappened()
+
+
+def listed(since: datetime) -> Iterator[settled.Effect]:
+    """A ledger."""
+    yield settled.Effect(at=since, key="k")
+
+
+async def listed_later(since: datetime) -> AsyncIterator[settled.Effect]:
+    """An async one."""
+    yield settled.Effect(at=since, key="k")
+
+
+@guard.tool(
+    effect="write",
+    probe=ask,
+    ledger=listed,
+    max_request_lifetime=30,
+    compensate="pay",
+    undo=lambda call, result: {"order": call.arguments["order"], "amount": result},
+    fallback="wire",
+)
+async def book(order: str) -> int:
+    """What a lambda undoes: it is told what it takes."""
+    return len(order)
+
+
+@guard.tool(
+    effect="write",
+    probe=lambda call: settled.Happened(call.key),
+    ledger=listed_later,
+    max_request_lifetime=1,
+    draft=pay,
+)
+def confirmed(order: str) -> str:
+    """A draft first."""
+    return order
+
+
+def tell(event: str, facts: Mapping[str, Any]) -> None:
+    """What is told of events."""
+
+
+settled.Guard("memory://", alerts=tell)

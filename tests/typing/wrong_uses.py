@@ -29,3 +29,19 @@ guard.resolve("op", "perhaps", by="ann", reason="guess")  # type: ignore[arg-typ
 guard.run("r", on_error="undo")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 guard.refuse("op", by="ann")  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
 guard.tool(irreversible="yes")  # type: ignore[call-overload] # pyright: ignore[reportArgumentType]
+
+
+def found(call: settled.Call) -> bool:
+    """A probe says what it has found out; true and false are no words for that."""
+    return bool(call.key)
+
+
+def by_position(result: int) -> dict[str, int]:
+    """What makes a compensation's arguments takes the call and its result."""
+    return {"order": result}
+
+
+guard.tool(probe=found, max_request_lifetime=1)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+guard.tool(compensate=pay, undo=by_position)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+guard.tool(compensate=found)  # type: ignore[call-overload] # pyright: ignore[reportArgumentType]
+guard.tool(fallback=[pay, 7])  # type: ignore[list-item] # pyright: ignore[reportArgumentType]

@@ -6,10 +6,14 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_messages
-from langchain_core.tools import BaseTool, StructuredTool, Tool
-from langgraph.errors import GraphBubbleUp
 from msgspec.structs import replace
+
+try:
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_messages
+    from langchain_core.tools import BaseTool, StructuredTool, Tool
+    from langgraph.errors import GraphBubbleUp
+except ImportError as error:  # none, or one that is too old
+    raise ImportError(f"install it with `pip install 'settled[langchain]'`: {error}") from error
 
 from settled.adapters import neutral
 from settled.adapters.history import Histories, History, kinds
@@ -122,12 +126,7 @@ def _tell(history: History, messages: Sequence[Any]) -> None:
                 history.answers(message.tool_call_id)
         elif kind is HumanMessage:
             history.says(str(message.content), message.id or "")
-        elif type(message) in (
-            dict,
-            list,
-            tuple,
-            str,
-        ):  # as they were given, in a state without the framework's reducer
+        elif type(message) in (dict, list, tuple, str):  # as given, in a state without the framework's reducer
             _tell(history, convert_to_messages([message]))
 
 

@@ -7,8 +7,11 @@ import inspect
 import json
 from typing import TYPE_CHECKING, Any
 
-from agents import Agent, FunctionTool, Handoff
-from agents.tool import set_function_tool_failure_error_function
+try:
+    from agents import Agent, FunctionTool, Handoff
+    from agents.tool import set_function_tool_failure_error_function
+except ImportError as error:  # none, or one that is too old
+    raise ImportError(f"install it with `pip install 'settled[openai-agents]'`: {error}") from error
 
 from settled.adapters import neutral
 from settled.adapters.openai_answers import VALUES

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.capabilities.abstract import CapabilityOrdering
-from pydantic_ai.exceptions import ModelRetry, ToolFailed
+try:
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.capabilities.abstract import CapabilityOrdering
+    from pydantic_ai.exceptions import ModelRetry, ToolFailed
+except ImportError as error:  # none, or one that is too old
+    raise ImportError(f"install it with `pip install 'settled[pydantic-ai]'`: {error}") from error
 from pydantic_core import to_jsonable_python
 
 from settled.adapters import neutral

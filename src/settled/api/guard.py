@@ -27,7 +27,7 @@ from settled.api.runs.run import Run
 from settled.api.runs.runs_here import RunsHere
 from settled.api.tools.breakers import KeptBreakers
 from settled.api.tools.declaring import Declaring
-from settled.api.tools.demands import demand
+from settled.api.tools.demands import demand, demand_seconds
 from settled.api.vault import Vault
 from settled.core.attempts.breaker import Breaker
 from settled.core.attempts.budget import Pool, Pools, RetryBudget, RunBudget, TokenWindow
@@ -58,7 +58,7 @@ AT_ONCE = 100
 
 
 class Guard(Declaring, Dispatching, Operating):
-    """Guards tools: every call of theirs ends settled. A sync and an async context manager.
+    """Guards tools: every call of theirs ends settled. A sync and an async context manager; ``tools``: name -> tool.
 
     Args:
         journal: address (``sqlite:///agent.db``, ``postgresql://host/name``, ``redis://host:6379/0``, ``memory://``)
@@ -110,8 +110,7 @@ class Guard(Declaring, Dispatching, Operating):
         largest_result: int = 16 * 2**20,
         **journal_options: Any,
     ) -> None:
-        if not lease > 0:
-            raise DeclarationError(f"lease must be seconds above 0, not {lease!r}: a lease of 0 protects nothing")
+        demand_seconds("lease", lease, "protects nothing")
         demand("retries", retries, RetryBudget)
         demand("breaker", breaker, BreakerPolicy)
         self.tenant, self.agent, self.lease, self.largest_result = tenant, agent, lease, largest_result

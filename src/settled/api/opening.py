@@ -7,11 +7,12 @@ import os
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 from settled import host
 from settled.api import secrets
 from settled.core.encoding.loosening import nearest
-from settled.errors import DeclarationError, MissingExtra
+from settled.errors import DeclarationError, JournalError, MissingExtra
 from settled.journals.memory import MemoryJournal
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from settled.ports import Journal, SpillFile
 
 VARIABLE = "SETTLED_JOURNAL"
+_POSTGRES = ("postgresql", "postgres")
 _REDIS = ("redis", "rediss", "valkey", "valkeys", "unix")
 _ADDRESSES = "sqlite:///agent.db (relative), sqlite:////abs.db, postgresql://user@host/database, redis://host:6379/0 or memory://"
 _existing_only: ContextVar[bool] = ContextVar("settled_existing_only", default=False)
@@ -60,14 +62,17 @@ class MemorySpill:
 
 def _check(options: Iterable[str], journal: Callable[..., object]) -> None:
     """Refuse an option that this kind of journal has not, or that is a misspelt one of the guard."""
-    parameters = inspect.signature(journal).parameters.values()
-    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    known = _keywords(journal)
     for name in options:
         if name not in known:
-            kind = getattr(journal, "__name__", "journal")
-            raise DeclarationError(
-                f"neither Guard (help(settled.Guard)) nor its {kind} has an option {name!r}{nearest(name, known)}"
-            )
+            from settled.api.guard import Guard  # noqa: PLC0415 - it imports this
+
+            kind, named = getattr(journal, "__name__", "journal"), dict.fromkeys((*_keywords(Guard), *known))
+            raise DeclarationError(f"neither Guard nor its {kind} has an option {name!r}{nearest(name, named)}")
+
+
+def _keywords(function: Callable[..., object]) -> list[str]:
+    return [each.name for each in inspect.signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY]
 
 
 def _open_sqlite(url: str, **options: Any) -> tuple[Journal, SpillFile]:
@@ -129,11 +134,33 @@ def open_journal(address: str | None, **options: Any) -> tuple[Journal, SpillFil
         return MemoryJournal(host.now), MemorySpill()
     if scheme == "sqlite":
         return _open_sqlite(url, **options)
-    if scheme in ("postgresql", "postgres"):
+    if scheme in _POSTGRES:
         return _open_postgres(url, **options)
     if scheme in _REDIS:
         return _open_redis(url, **options)
     raise DeclarationError(f"{secrets.clean(url.partition('?')[0])!r} is no journal's address: write {_ADDRESSES}")
+
+
+def shown(url: str, like: str = "") -> str:
+    """Return an address as the journal at it shows it; where it names no schema or prefix, with that of ``like``."""
+    scheme = url.partition(":")[0]
+    try:
+        if scheme in _POSTGRES:
+            from settled.journals.postgres.address import read_address  # noqa: PLC0415 - an extra
+
+            return read_address(url, _named("schema", url, like))[0].shown
+        if scheme in _REDIS:
+            from settled.journals.redis.address import read_address as read_redis  # noqa: PLC0415 - an extra
+
+            return read_redis(url, _named("prefix", url, like))[0].shown
+    except (ImportError, JournalError):
+        pass
+    return url
+
+
+def _named(name: str, url: str, like: str) -> str | None:
+    asked, other = (dict(parse_qsl(each.partition("?")[2])).get(name) for each in (url, like))
+    return asked or other
 
 
 def refusal(journal: Journal, effect: str) -> str:

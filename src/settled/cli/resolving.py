@@ -53,7 +53,12 @@ def resolve(
     *,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="How you know. It goes on record.")],
     by: ByOption = None,
-    result: Annotated[str | None, typer.Option(metavar="JSON", help="With happened: what the call returned.")] = None,
+    result: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="With happened: what the call returned. A program that needs it stops without it."
+        ),
+    ] = None,
     then: Annotated[
         ThenName | None,
         typer.Option(help="With did-not-happen: may it run again, or has it failed?", show_default="fail"),

@@ -34,7 +34,7 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
 TenantOption = Annotated[str | None, typer.Option(metavar="NAME", help="Whose run it is.", show_default="the app's")]
 _NEEDS = "what undoes a call is declared with its tool"
 _MEANS = {
-    RunState.ACTIVE: "it is at work, or its process was lost: whoever enters it again goes on where it stopped",
+    RunState.ACTIVE: "at work, cut off, or a framework's, which has no end: entered again it goes on where it stopped",
     RunState.COMPLETED: "it came to its end: entered again it replays",
     RunState.KEPT: "it failed, and what it did was kept: it may be entered again",
     RunState.ROLLING_BACK: "it is being undone: no call of it begins any more",

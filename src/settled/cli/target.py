@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from settled.api.guard import Guard
-from settled.api.opening import VARIABLE
+from settled.api.opening import VARIABLE, shown
 from settled.api.people.queue import find
 from settled.cli.exits import Exit, Problem
 from settled.cli.loading import load_guard
@@ -78,12 +78,12 @@ def _guard_of(given: Given) -> Guard:
         return _bare_guard(given.journal)
     with _environment(given.journal):
         guard = load_guard(given.app)
-    if given.journal is not None and _place(given.journal) != _place(guard.journal.url):
+    if given.journal is not None and _place(given.journal, guard.journal.url) != _place(guard.journal.url):
         guard.close()
         raise Problem(
             Exit.USAGE,
             f"the guard of {given.app} uses the journal {guard.journal.url}, and --journal (or {VARIABLE}) says "
-            f"{given.journal}: leave one out",
+            f"{without_passwords(given.journal)}: leave one out",
         )
     return guard
 
@@ -143,9 +143,9 @@ def sqlite_path(url: str) -> Path | None:
     return Path(unquote(parts.path[1:])) if is_file else None
 
 
-def _place(url: str) -> str:
+def _place(url: str, like: str = "") -> str:
     path = sqlite_path(url)
-    return url if path is None else str(path.resolve())
+    return shown(url, like) if path is None else str(path.resolve())
 
 
 def file_of(given: Given) -> Path:

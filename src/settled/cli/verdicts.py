@@ -72,6 +72,7 @@ def standing(call: Call, now: Moment) -> str:
     if call.state is State.COMPENSATING and call.held:
         return "left as it is, and not undone; out of the queue"
     marks = " on a person's word (asserted)" if call.asserted else ""
+    marks += "; what it returned was not said" if call.state is State.SUCCEEDED and call.result is None else ""
     still = "still in the queue" if explain.waiting(call, now) else "out of the queue"
     asks = "settled runs resume asks" if facts.undone_by(call) else "its program asks"
     waits = f"; it runs when {asks} for it again" if call.state is State.NOT_DONE else ""
@@ -118,7 +119,7 @@ def commands(target: Target, call: Call) -> list[dict[str, str]]:
 
 
 _WAYS = {
-    "happened": ((" --result '...'", " (its result as JSON, if it is known)"),),
+    "happened": ((" --result '...'", " (its result as JSON: a program that needs it stops without it)"),),
     "did_not_happen": ((" --then rerun", "; it may run again"), (" --then fail", "; it has failed for good")),
     "hold": (("", ""),),
     "undone": (("", ""),),

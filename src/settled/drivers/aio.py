@@ -45,6 +45,7 @@ from settled.drivers.attempts import (
     raised,
     returned,
     timed_out,
+    verdict,
 )
 from settled.drivers.joining import join
 from settled.drivers.leaving import in_thread
@@ -332,7 +333,7 @@ class Hand(Struct):
         began, probe = self.floor.journal.now(), self.binding.probe
         try:
             async with asyncio.timeout(command.seconds):
-                said = None if probe is None else await off_loop(probe, command.call, seconds=command.seconds)
+                said = probe and verdict(await off_loop(probe, command.call, seconds=command.seconds))
         except Exception as error:  # noqa: BLE001 - a probe that fails has told nothing
             self.floor.probe_failed(command.call, error)
             said = None

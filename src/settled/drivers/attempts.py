@@ -14,7 +14,7 @@ from settled import host
 from settled.core.attempts.outcome import AttemptTimeout
 from settled.core.commands import Ended, Invoke, Probed, Raised, Returned
 from settled.core.matching.entry import Entry
-from settled.core.verdicts import Happened, NotHappened
+from settled.core.verdicts import Happened, Inconclusive, NotHappened
 from settled.current import CurrentCall, current
 from settled.drivers.leaving import in_thread
 from settled.drivers.wires import cut, sight_of, turned_away, wire_of
@@ -191,6 +191,17 @@ def timed_out(command: Invoke, binding: Binding, floor: Floor, *, over: bool) ->
 def not_begun(error: BaseException, floor: Floor) -> Ended:
     """Return the end of an attempt whose function was never entered."""
     return Ended(Raised(error, not_sent=True), over=True, draw=floor.draw(), at=floor.now(), abandoned=True)
+
+
+class VerdictError(TypeError):
+    """What a probe returned is none of the three things that it can say; its words are ours, and may be told."""
+
+
+def verdict(said: Any) -> Happened | NotHappened | Inconclusive:
+    """Return what a probe said. Raises ``VerdictError``: else a probe of true and false would leave all to a person."""
+    if isinstance(said, Happened | NotHappened | Inconclusive):
+        return said
+    raise VerdictError(f"it returned {type(said).__name__}, and not Happened(…), NotHappened() or Inconclusive(…)")
 
 
 def probed(said: Any, began: Moment, binding: Binding, floor: Floor) -> Probed:

@@ -29,6 +29,7 @@ from settled.core.commands import (
 from settled.core.doubt.late import Evidence
 from settled.core.model import Evidence as Proof
 from settled.core.model import Fault, FaultClass
+from settled.drivers.attempts import VerdictError
 from settled.drivers.home import Home
 from settled.drivers.keeper import Keeper
 from settled.drivers.presence import Presence
@@ -316,8 +317,9 @@ class Floor:
 
     def probe_failed(self, call: Call, error: Exception) -> None:
         """Say so aloud: a probe that always fails leaves every doubt to a person."""
-        LOG.warning("the probe of %s failed for %s: %s", call.tool, call.operation_id, type(error).__name__)
-        self.tell("probe_failed", call, error=type(error).__name__)
+        why = str(error) if isinstance(error, VerdictError) else type(error).__name__
+        LOG.warning("the probe of %s failed for %s: %s", call.tool, call.operation_id, why)
+        self.tell("probe_failed", call, error=why)
 
     def attend(self) -> None:
         """See that alerts on record are delivered, also where no attempt was made here."""

@@ -36,7 +36,7 @@ from settled.core.commands import (
     expect,
 )
 from settled.core.values import replace
-from settled.drivers.attempts import SHORTEST_SLEEP, finished, late_of, probed, raised, run_here, timed_out
+from settled.drivers.attempts import SHORTEST_SLEEP, finished, late_of, probed, raised, run_here, timed_out, verdict
 from settled.drivers.joining import join
 from settled.drivers.leaving import Leaving, in_thread, within
 from settled.drivers.loops import leaked
@@ -249,7 +249,7 @@ class Hand(Struct):
     def _probe(self, command: Probe) -> Event:
         began = self.floor.journal.now()
         try:
-            said = within(command.seconds, self._ask_probe, command.call) if self.binding.probe else None
+            said = verdict(within(command.seconds, self._ask_probe, command.call)) if self.binding.probe else None
         except Exception as error:  # noqa: BLE001 - a probe that fails has told nothing
             self.floor.probe_failed(command.call, error)
             said = None

@@ -41,13 +41,18 @@ if sys.platform == "win32":
         msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
 
 else:
-    import fcntl
+    try:
+        import fcntl
+    except ImportError:  # a system without it (WASI) has no second process that a file could be shared with
+        fcntl = None  # type: ignore[assignment]  # it is looked at before it is used
 
     def _try_lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _unlock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 class FileSpill:

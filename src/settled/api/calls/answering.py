@@ -131,13 +131,22 @@ def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | N
     )
 
 
+_NOT_GIVEN = "who said that it happened did not say what it returned"
+
+
 def _value(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> tuple[Any, bool, str]:
     """Return the value, whether there is one, and why not. Nothing that is wrong with the record raises here."""
     if answer.fresh:
         return answer.value, True, ""
     call = answer.call if answer.status in ("succeeded", "partial") else None
     if call is None or call.result is None or call.state not in (State.SUCCEEDED, State.PARTIAL):
-        return None, False, answer.note or "its value was not kept"
+        if call is not None and call.state is State.SUCCEEDED and tool.schema.returns is type(None):
+            return None, True, ""  # what returns nothing has nothing that somebody must give
+        return (
+            None,
+            False,
+            answer.note or (_NOT_GIVEN if call is not None and call.asserted else "its value was not kept"),
+        )
     if call.state is State.PARTIAL and split_of(call) is not None:
         return None, False, ""  # what became of each item is told with them
     try:

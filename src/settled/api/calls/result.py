@@ -66,7 +66,7 @@ class Result(Struct, Generic[T_co], frozen=True, kw_only=True):
             left to a person, by hand; ``skip``: nothing was done, and ``value`` is what its declaration gives instead,
             while the status tells what became of the call; ``say``: ``message`` is.
         hint: for an operator, never shown to a model: the command to type next, as ``settled queue show op_…`` where a
-            person is wanted, or the one that lets a call in conflict be made anew.
+            person is wanted; of a conflict the one that shows the call that has the key, or lets a run's be made anew.
 
     ``unwrap`` and plain calls raise: ``CallFailed``, ``CallNotDone``, ``CallPartial``, ``CallUnknown``,
     ``CallInProgress``, ``CallConflict``, ``InvalidArguments``, ``CallRejected``, ``CallRefused``; all are

@@ -134,6 +134,8 @@ def hint(answer: Answer) -> str:
     run_id = run_of(call.scope) if answer.status == "conflict" and call is not None else None
     if call is not None and run_id is not None:
         return f"settled runs rewind {shlex.quote(run_id)} --from {call.operation_id}"
+    if call is not None and answer.status == "conflict":
+        return f"settled calls show {call.operation_id}"
     if call is not None and answer.status in _TO_BE_LOOKED_AT:
         return f"settled queue show {call.operation_id}"
     return _LISTED.get(answer.reason, "") if answer.status == "rejected" else ""

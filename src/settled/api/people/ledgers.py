@@ -150,7 +150,7 @@ class Comparison:
         One that does not answer is left: its thread goes on, and the worker with other things.
         """
         since = datetime.fromtimestamp(max(0.0, self.start - SKEW), UTC)
-        ledger = self.tool.checked.options.ledger
+        ledger: Any = self.tool.checked.options.ledger
         if inspect.iscoroutinefunction(ledger) or inspect.isasyncgenfunction(ledger):
             effects = await asyncio.wait_for(_gathered(ledger(since)), LIMIT)
         else:

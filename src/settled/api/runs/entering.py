@@ -197,5 +197,5 @@ def _who(run: RunRecord) -> str:
     if run.owner is None:
         return "another process"
     if run.owner == host.this_process():
-        return "another thread or task of this process"
+        return "this process, in another thread or task or around this entry,"
     return f"another process ({run.owner.pid} on {run.owner.host})"

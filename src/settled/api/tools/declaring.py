@@ -63,7 +63,10 @@ class Declaring:
             raise DeclarationError(f"{tool!r} is no tool: declare it with @settled.tool(effect=…)")
         guard = cast("Guard", self)
         if tool.guard is not None and tool.guard is not guard:
-            raise DeclarationError(f"{tool.name} belongs to another guard")
+            raise DeclarationError(
+                f"{tool.name} belongs to another guard, and a tool has one: to have it in several, declare it "
+                "in a function that is given the guard"
+            )
         if self.tools.get(tool.name, tool) is not tool or tool.name in self.models:
             raise DeclarationError(f"there is another tool {tool.name!r}: give one of them name=…")
         secret_result = any(path.partition(".")[0] == "result" for path in tool.checked.options.redact)

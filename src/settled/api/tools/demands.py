@@ -9,3 +9,9 @@ def demand(name: str, given: object, kind: type) -> None:
     """Raise ``DeclarationError`` unless an option is of this kind, or was left out."""
     if given is not None and not isinstance(given, kind):
         raise DeclarationError(f"{name} must be a settled.{kind.__name__}(…), not {given!r}")
+
+
+def demand_seconds(name: str, given: object, of_none: str) -> None:
+    """Raise ``DeclarationError`` unless an option is a number of seconds above 0."""
+    if not isinstance(given, int | float) or not given > 0:
+        raise DeclarationError(f"{name} must be seconds above 0, not {given!r}: a {name} of 0 {of_none}")

@@ -10,11 +10,21 @@ from settled.core.encoding.loosening import nearest
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Unpack
+    from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+    from typing import TypeAlias, Unpack
 
+    from settled.api.tools.giving_way import Person, Say, Skip
+    from settled.api.tools.tool import Tool
     from settled.core.attempts.threshold import BreakerPolicy
+    from settled.core.doubt.ledger import Effect
     from settled.core.policy import Classify
+    from settled.core.verdicts import Happened, Inconclusive, NotHappened
+    from settled.current import CurrentCall
+
+    Probed: TypeAlias = Happened | NotHappened | Inconclusive
+    Listed: TypeAlias = Iterable[Effect] | AsyncIterable[Effect]
+    Instead: TypeAlias = Tool[Any, Any] | str | Person | Skip | Say
 
 EffectName = Literal["read", "idempotent", "deduplicated", "transactional", "write"]
 Defaulted = Literal["default"]
@@ -31,8 +41,8 @@ class Options:
     key_scope: Literal["tenant", "run"] = "tenant"
     identity: Sequence[str] | None = None
     canonical: Mapping[str, Any] | None = None
-    probe: Callable[..., Any] | None = None
-    ledger: Callable[..., Any] | None = None
+    probe: Callable[[CurrentCall], Probed | Awaitable[Probed]] | None = None
+    ledger: Callable[[datetime], Listed | Awaitable[Iterable[Effect]]] | None = None
     max_request_lifetime: float | None = None
     max_attempt_lifetime: float | None = None
     not_executed: type[BaseException] | tuple[type[BaseException], ...] = ()
@@ -52,21 +62,21 @@ class Options:
     untold: Literal["tell", "block"] | None = None
     version: str = ""
     record: bool | None = None
-    compensate: Any = None
-    undo: Callable[..., Mapping[str, Any]] | None = None
+    compensate: Tool[Any, Any] | str | None = None
+    undo: Callable[[CurrentCall, Any], Mapping[str, Any]] | None = None
     irreversible: bool = False
     precheck: Callable[..., object] | None = None
     waiver: str = ""
     approve: bool | Mapping[str, float] | Callable[..., object] | None = None
     approvers: int = 1
     approve_within: float = 24 * 3600.0
-    fallback: Any = None
+    fallback: Instead | Sequence[Instead] | None = None
     partial: Callable[[Any, Sequence[Any]], Any] | None = None
     items: str | None = None
     item_key: str | Callable[[Any], Any] | None = None
-    draft: Any = None
+    draft: Tool[Any, Any] | str | None = None
     confirm: Callable[..., Any] | None = None
-    discard: Any = None
+    discard: Tool[Any, Any] | str | None = None
 
 
 class ToolOptions(TypedDict, total=False):
@@ -162,8 +172,8 @@ class ToolOptions(TypedDict, total=False):
     key_scope: Literal["tenant", "run"]
     identity: Sequence[str] | None
     canonical: Mapping[str, Any] | None
-    probe: Callable[..., Any] | None
-    ledger: Callable[..., Any] | None
+    probe: Callable[[CurrentCall], Probed | Awaitable[Probed]] | None
+    ledger: Callable[[datetime], Listed | Awaitable[Iterable[Effect]]] | None
     max_request_lifetime: float | None
     max_attempt_lifetime: float | None
     not_executed: type[BaseException] | tuple[type[BaseException], ...]
@@ -183,21 +193,21 @@ class ToolOptions(TypedDict, total=False):
     untold: Literal["tell", "block"] | None
     version: str
     record: bool | None
-    compensate: Any
-    undo: Callable[..., Mapping[str, Any]] | None
+    compensate: Tool[Any, Any] | str | None
+    undo: Callable[[CurrentCall, Any], Mapping[str, Any]] | None
     irreversible: bool
     precheck: Callable[..., object] | None
     waiver: str
     approve: bool | Mapping[str, float] | Callable[..., object] | None
     approvers: int
     approve_within: float
-    fallback: Any
+    fallback: Instead | Sequence[Instead] | None
     partial: Callable[[Any, Sequence[Any]], Any] | None
     items: str | None
     item_key: str | Callable[[Any], Any] | None
-    draft: Any
+    draft: Tool[Any, Any] | str | None
     confirm: Callable[..., Any] | None
-    discard: Any
+    discard: Tool[Any, Any] | str | None
 
 
 _MEANT = {

@@ -28,7 +28,11 @@ T = TypeVar("T")
 
 
 class Tool(Generic[P, T]):
-    """A guarded function. Made by ``@guard.tool`` or ``@settled.tool`` + ``guard.add``."""
+    """A guarded function. Made by ``@guard.tool`` or ``@settled.tool`` + ``guard.add``.
+
+    A model is shown its ``name``, its ``__doc__`` and its ``json_schema()``. ``function`` is what was declared; a test
+    puts a fake there, before the first call.
+    """
 
     is_async = False
     needs_loop = False

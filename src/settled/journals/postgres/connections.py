@@ -104,8 +104,9 @@ class Connections:
             raise self.identity.gone()
         if required:
             raise JournalError(
-                f"the journal {self.address.shown} does not exist, and it must (must_exist= or journal_id= was given): "
-                "correct the address, or leave these out to create it; nothing was executed"
+                f"the journal {self.address.shown} does not exist, and it must: correct the address, or let the "
+                "program that makes the calls create it, by a Guard without must_exist= and journal_id=; nothing was "
+                "executed"
             )
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":

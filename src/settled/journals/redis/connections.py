@@ -91,8 +91,9 @@ class Connections:
     def _take(self, answer: Sequence[Any], mark: Mark | None, wanted: str | None) -> None:
         if answer[0] == b"none" and mark is None and not self.identity.journal_id:
             raise JournalError(
-                f"the journal {self.address.shown} does not exist, and it must (must_exist= or journal_id= was given): "
-                "correct the address, or leave these out to create it; nothing was executed"
+                f"the journal {self.address.shown} does not exist, and it must: correct the address, or let the "
+                "program that makes the calls create it, by a Guard without must_exist= and journal_id=; nothing was "
+                "executed"
             )
         error = self.identity.error_for(answer)
         if error is not None:

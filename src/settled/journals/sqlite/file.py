@@ -133,8 +133,8 @@ class JournalFile:
         if mark is not None:
             raise lost(self.path, what)
         raise JournalError(
-            f"the journal {self.path} {what}, and it must exist (must_exist= or journal_id= was given): "
-            "correct the path, or leave these out to create a journal"
+            f"the journal {self.path} {what}, and it must exist: correct the path, or let the program that makes "
+            "the calls create it, by a Guard without must_exist= and journal_id="
         )
 
     def _check_names(self, status: os.stat_result) -> None:
