@@ -112,6 +112,14 @@ def _of_success(answer: Answer) -> Fault | None:
 
 
 def _of_failure(answer: Answer) -> Fault:
+    besides = enclosed.done_besides(answer.body)
+    if besides is not None:
+        return besides
+    fault = _of_refusal(answer)
+    return weakened(fault) if enclosed.was_begun(answer.body) else fault
+
+
+def _of_refusal(answer: Answer) -> Fault:
     asks_to_wait = answer.asks_to_wait and not (answer.status == _UNAVAILABLE and answer.from_between)
     by_status = of_status(answer.status, method=answer.method, asks_to_wait=asks_to_wait, doubtful=answer.doubtful)
     if answer.status == _FORBIDDEN and _paced(answer):
