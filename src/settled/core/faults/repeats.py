@@ -17,7 +17,7 @@ from settled.core.faults.tls import rejected_certificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import FrameType
+    from types import FrameType, TracebackType
 
     Locals = Mapping[str, object]
 
@@ -95,8 +95,18 @@ def _came_late(error: BaseException) -> bool:
         if judge is not None:
             tells = judge.get(look.package(frame)) or judge.get(_ANY)
             if tells is not None and tells(frame.f_locals):
-                return tells is not _on_many_files or not isinstance(error, FileNotFoundError)
+                return _counts(tells, error, frame, at)
     return False
+
+
+def _counts(
+    tells: Callable[[Locals], bool], error: BaseException, frame: FrameType, further: TracebackType | None
+) -> bool:
+    if tells is _on_many_files:
+        return not isinstance(error, FileNotFoundError)
+    if tells is _at_its_end:
+        return look.package(frame) not in map(look.package, look.further(further))
+    return True
 
 
 def _was_answered(frame: FrameType) -> bool:
@@ -221,6 +231,36 @@ def _on_many_files(_: Locals) -> bool:
     return True
 
 
+def _at_its_end(_: Locals) -> bool:
+    """Of what a function does by itself, not by another one of its package, something was done before."""
+    return True
+
+
+def _begun_before(known: Locals) -> bool:
+    """Tell of who waits for an operation: it was begun, and what went wrong with it is no refusal of it."""
+    return look.attr(known.get("self"), "_blocking_poll") is not None
+
+
+def _by_pages(known: Locals) -> bool:
+    """Tell of psycopg2's many rows: page by page, each of which commits by itself without a transaction."""
+    rows, most = known.get("argslist"), look.number(known.get("page_size"))
+    one_page = isinstance(rows, list | tuple) and most is not None and len(rows) <= most
+    return not one_page and look.attr(known.get("cur"), "connection", "autocommit") is not False
+
+
+def _row_by_row(known: Locals) -> bool:
+    return look.called(look.attr(known.get("self"), "connection"), "get_autocommit") is not False
+
+
+def _one_by_one(known: Locals) -> bool:
+    return look.attr(known.get("self"), "connection", "autocommit") is not False
+
+
+def _by_batches(known: Locals) -> bool:
+    later = (look.number(look.attr(known.get("imv_batch"), "batchnum")) or 1) > 1
+    return later and look.called(known.get("self"), "_is_autocommit_isolation") is not False
+
+
 _ANY = ""
 """Any package that is not named."""
 _TRANSPORTS = {**dict.fromkeys(("httpx", "httpx2", "httpcore", "httpcore2"), _never), _ANY: _counted_up}
@@ -278,10 +318,18 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "__call__": {"boto3": _some("responses")},
     "run": {"docker": _is_not_none("container")},
     "_flush": {"boto3": _always},
+    "result": {"google": _begun_before},
+    # many rows, each of which commits by itself
+    "execute_batch": {"psycopg2": _by_pages},
+    "execute_values": {"psycopg2": _by_pages},
+    "_executemany_gen_no_pipeline": {"psycopg": _one_by_one},
+    "executemany": dict.fromkeys(("pymysql", "aiomysql", "MySQLdb", "mysql"), _row_by_row),
+    "_exec_insertmany_context": {"sqlalchemy": _by_batches},
     # out of another process: an error that left its past there
     "send_raw_command": {"anyio": _always},
     "maybe_throw": {"celery": _always},
     "rmtree": {"shutil": _on_many_files},
+    "move": {"shutil": _at_its_end},  # the old one cannot be taken away, once there is a copy
     "_make_zipfile": {"shutil": _always},
     "_make_tarball": {"shutil": _always},
     # once the contents are there, or have been taken away
