@@ -2,9 +2,10 @@
 
 import json
 
+import botocore.exceptions
 import pytest
 
-from settled.core.faults import classify_response
+from settled.core.faults import classify, classify_response
 
 JSON = {"content-type": "application/json"}
 LINES = {"content-type": "application/x-ndjson"}
@@ -95,3 +96,29 @@ def test_what_has_no_data_is_no_event_before_the_error(before):
 @pytest.mark.parametrize("before", ["data: {}\n\n", "event: ping\n\n", "data: words\n\n"])
 def test_an_error_after_another_event_proves_nothing(before):
     assert read(200, before + WRONG, EVENTS) == "unknown maybe"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("throttlingException", "unknown maybe"),
+        ("ThrottlingException", "unknown maybe"),
+        ("validationException", "unknown maybe"),
+        ("accessDeniedException", "permanent maybe"),
+        ("modelStreamErrorException", "unknown maybe"),
+        ("internalServerException", "unknown maybe"),
+        ("", "unknown maybe"),
+        (None, "unknown maybe"),
+    ],
+)
+def test_an_error_amid_the_events_of_aws_came_after_an_answer_that_began_well(code, words):
+    fault = classify(botocore.exceptions.EventStreamError({"Error": {"Code": code, "Message": "words"}}, "InvokeAgent"))
+    assert f"{fault.kind} {fault.evidence}" == words
+    assert fault.throttled == (str(code).lower() == "throttlingexception")
+
+
+@pytest.mark.parametrize("response", [None, 7, {}, {"Error": None}, {"Error": "words"}])
+def test_such_an_error_of_any_shape(response):
+    error = botocore.exceptions.EventStreamError({}, "InvokeAgent")
+    error.response = response
+    assert classify(error).code == "stream_error"

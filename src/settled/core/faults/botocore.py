@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from settled.core.faults import look
 from settled.core.faults.carried import by_answer
-from settled.core.faults.rules import ambiguous, retryable, rules, unready, unwritable
+from settled.core.faults.codes import of_codes
+from settled.core.faults.rules import Situation, ambiguous, retryable, rules, unready, unwritable, weakened
 from settled.core.faults.tls import of_tls
+
+if TYPE_CHECKING:
+    from settled.core.model import Fault
+
+
+def in_stream(error: BaseException, situation: Situation) -> Fault:
+    """Read an EventStreamError: its answer began well, and what came before it is not seen. Its codes begin small."""
+    code = look.text(look.called(look.called(look.attr(error, "response"), "get", "Error"), "get", "Code"))
+    said = of_codes([code, code[:1].upper() + code[1:]], doubtful=situation.doubtful)
+    return ambiguous("stream_error", uncertain=True) if said is None else weakened(said)
+
 
 RULES = rules(
     "botocore",
@@ -29,6 +44,7 @@ RULES = rules(
         "UnknownEndpointError": unready("no_region"),
         "UnknownServiceError": unready("no_service"),
         "EndpointProviderError": unwritable("invalid_request"),
+        "EventStreamError": in_stream,
         "ClientError": by_answer,
     },
     wraps={"HTTPClientError": ambiguous("http_error"), "BotoCoreError": ambiguous("botocore_error")},

@@ -33,6 +33,7 @@ _AMBIGUOUS = {
     errno.ETIMEDOUT: "timeout",
     errno.EAGAIN: "would_block",  # also of an answer that has not come: SO_RCVTIMEO, or a socket that does not block
     errno.EINTR: "interrupted",
+    errno.ESTALE: "estale",  # also of a file that was written to, and of one that was emptied to be
 }
 _LOCAL = {
     errno.EMFILE: "too_many_files",
@@ -41,7 +42,7 @@ _LOCAL = {
 }
 _CUT = {errno.ENOSPC: "disk_full", errno.EDQUOT: "disk_quota", errno.EIO: "io_error"}
 _REFUSED = (*(errno.EROFS, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL),)
-_BUSY = (errno.EBUSY, errno.ETXTBSY, errno.ESTALE)
+_BUSY = (errno.EBUSY, errno.ETXTBSY)
 
 _ALSO_LATER = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 """What a connection that stands gets, too, when the way to the other side is lost while its answer is awaited."""
