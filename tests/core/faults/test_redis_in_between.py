@@ -1,6 +1,8 @@
 """Redis behind something: a proxy that answers in its place, sentinels that know no master."""
 
 import contextlib
+import errno
+import ssl
 
 import pytest
 import redis
@@ -65,5 +67,20 @@ def test_without_a_master_nothing_was_sent():
     assert classify(caught.value).evidence is Evidence.NONE
 
 
-def test_a_master_that_was_lost_after_it_was_sent_something_proves_nothing():
-    assert classify(through("redis.connection.send_packed_command", MasterNotFoundError())).evidence is Evidence.MAYBE
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        ("No master found for 'mine'", MasterNotFoundError("No master found for 'mine'")),
+        ("Error 111 connecting to here:6379. Connection refused.", ConnectionRefusedError(errno.ECONNREFUSED, "")),
+        ("max number of clients reached", None),
+        ("words", ssl.SSLCertVerificationError()),
+    ],
+)
+def test_whatever_fails_as_it_connects_anew_says_nothing_of_what_was_sent_before(words, cause):
+    def error():
+        new = redis.ConnectionError(words)
+        new.__cause__ = cause
+        return new
+
+    assert classify(through("redis.connection.send_packed_command", error())).evidence is Evidence.MAYBE
+    assert classify(through("redis.connection.connect", error())).evidence is Evidence.NONE

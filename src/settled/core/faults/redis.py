@@ -37,15 +37,15 @@ _SENDING = "send_packed_command"
 
 def of_connection(error: BaseException, _: Situation) -> Fault | None:
     """Read ConnectionError and TimeoutError by the phase in which redis-py raises them."""
+    if look.came_through([error], _SENDING):  # whatever its cause says of the new connection
+        return ambiguous("connection_error")
     words = look.text(error)
     if words.startswith(_FULL):
         return retryable("too_many_clients")
     if words.startswith(_NONE_FREE):
         return local("pool_timeout")
     no_address = any(is_a(error, root, "MasterNotFoundError", "SlaveNotFoundError") for root in _ROOTS)
-    if (no_address or _CONNECTING.match(words)) and not look.came_through([error], _SENDING):
-        return retryable("connect_failed")
-    return None
+    return retryable("connect_failed") if no_address or _CONNECTING.match(words) else None
 
 
 _ROOTS = ("redis", "valkey")
