@@ -7,6 +7,8 @@ import ssl
 import pytest
 import redis
 import redis.asyncio
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError, Sentinel
 
 from settled.core.faults import classify
@@ -63,7 +65,7 @@ def test_so_it_is_amid_a_pipeline():
 def test_without_a_master_nothing_was_sent():
     sentinel = Sentinel([("127.0.0.1", closed_port())], socket_timeout=1)
     with pytest.raises(MasterNotFoundError) as caught:
-        sentinel.master_for("mine").incr("x")
+        sentinel.master_for("mine", retry=Retry(NoBackoff(), 0)).incr("x")
     assert classify(caught.value).evidence is Evidence.NONE
 
 

@@ -180,7 +180,7 @@ URLLIB3 = [
     row("InvalidHeader-of-the-answer", u3("InvalidHeader"), U),
     row("FullPoolError", u3("FullPoolError"), U),
     row("EmptyPoolError", u3("EmptyPoolError"), R),
-    row("ProxyError-not-reached", u3("ProxyError", original_error=OSError("Tunnel connection failed: 403")), R),
+    row("ProxyError-not-reached", u3("ProxyError", original_error=OSError("Tunnel connection failed: 502")), R),
     row("ProxyError", u3("ProxyError", original_error=RESET), U),
 ]
 
