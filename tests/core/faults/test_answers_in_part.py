@@ -83,6 +83,12 @@ def test_a_refusal_of_all_of_it_stays_one(body):
     assert read(400, body) in {"permanent none", "invalid none"}
 
 
+@pytest.mark.parametrize("error", [{"code": "rate_limit_exceeded"}, {"type": "overloaded_error"}])
+def test_the_throttling_of_what_a_request_depended_on_says_nothing_of_what_was_done_before(error):
+    assert read(429, {"error": {"message": "words", **error}}) == "retryable none"
+    assert read(424, {"error": {"message": "words", **error}}) == "unknown maybe"
+
+
 # --- streams ---
 
 WRONG = 'event: message\ndata: {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "words"}}\n\n'

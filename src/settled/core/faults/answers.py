@@ -26,6 +26,7 @@ _FORBIDDEN = 403
 _CONFLICT = 409
 _BAD_REQUEST = (400, 422)
 _UNAVAILABLE = 503
+_DEPENDED = 424
 _OF_CACHES = frozenset({"x-varnish", "x-served-by", "x-cache"})
 _THROTTLING_5XX = (503, 529)
 
@@ -159,8 +160,8 @@ def _proves(by_code: Fault, answer: Answer) -> bool:
 
 
 def _throttler(answer: Answer) -> bool:
-    # a 500 may hand on the throttling of some service behind it, after half of the work
-    if answer.status < 500 or answer.status in _THROTTLING_5XX:  # noqa: PLR2004 (same)
+    # a 500 may hand on the throttling of some service behind it, after half of the work; so does a 424 by its name
+    if (answer.status < 500 and answer.status != _DEPENDED) or answer.status in _THROTTLING_5XX:  # noqa: PLR2004 (same)
         return True
     return any(code in AWS_THROTTLED for code in answer.codes)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from settled.core.faults import look
+from settled.core.faults import chain, look, repeats
 from settled.core.faults.carried import by_answer
 from settled.core.faults.codes import of_codes
-from settled.core.faults.rules import Situation, ambiguous, retryable, rules, unready, unwritable, weakened
+from settled.core.faults.rules import Situation, ambiguous, is_a, retryable, rules, unready, unwritable, weakened
 from settled.core.faults.tls import of_tls
 
 if TYPE_CHECKING:
@@ -21,7 +21,15 @@ def in_stream(error: BaseException, situation: Situation) -> Fault:
     return ambiguous("stream_error", uncertain=True) if said is None else weakened(said)
 
 
-RULES = rules(
+def of_upload(error: BaseException, situation: Situation) -> Fault | None:
+    """Read that boto3 could not upload a file: what it handles as it says so is why. Of parts alone nothing is made."""
+    why = chain.context(error)
+    if why is None or not is_a(why, "botocore", "ClientError") or repeats.hidden((why,)):
+        return None
+    return by_answer(why, situation)
+
+
+_OF_BOTOCORE = rules(
     "botocore",
     final={
         "EndpointConnectionError": retryable("connect_failed"),
@@ -50,3 +58,5 @@ RULES = rules(
     wraps={"HTTPClientError": ambiguous("http_error"), "BotoCoreError": ambiguous("botocore_error")},
     default=ambiguous("botocore_error"),
 )
+
+RULES = {**_OF_BOTOCORE, **rules("boto3", final={"S3UploadFailedError": of_upload})}

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     Locals = Mapping[str, object]
 
-_REPEATERS = frozenset({"botocore", "openai", "anthropic", "requests", "tenacity", "google"})
-_REDIRECTED = frozenset({"httpx", "httpx2", "requests", "aiohttp"})
+_REPEATERS = frozenset({"botocore", "openai", "anthropic", "requests", "niquests", "tenacity", "google"})
+_REDIRECTED = frozenset({"httpx", "httpx2", "requests", "niquests", "aiohttp"})
 _TELLING = _REPEATERS | _REDIRECTED
 
 
@@ -123,14 +123,14 @@ def _asks(frame: FrameType) -> bool:
 _NONE: Mapping[str, str] = {}
 _ANSWER = {
     "_send_handling_redirects": {"httpx": "response", "httpx2": "response"},
-    "send": {"requests": "r"},
+    "send": {"requests": "r", "niquests": "r"},
     "_request": {"aiohttp": "req"},  # whatever one of its middlewares has done with it
 }
 """Functions that call hooks, by name and package; the variable that is set by then."""
 _ASKING = {
-    **dict.fromkeys(("request", "send"), ("httpx", "httpx2", "requests")),
+    **dict.fromkeys(("request", "send"), ("httpx", "httpx2", "requests", "niquests")),
     "build_request": ("httpx", "httpx2"),
-    "prepare_request": ("requests",),
+    "prepare_request": ("requests", "niquests"),
     "_request": ("aiohttp",),
 }
 """Functions that make another request."""
@@ -144,7 +144,10 @@ def _urllib3(known: Locals) -> bool:
 def _unsent(error: object) -> bool:
     if not isinstance(error, BaseException):
         return False
-    return is_a(error, "urllib3", "NewConnectionError", "ConnectTimeoutError") or rejected_certificate(error)
+    never = any(
+        is_a(error, root, "NewConnectionError", "ConnectTimeoutError") for root in ("urllib3", "urllib3_future")
+    )
+    return never or rejected_certificate(error)
 
 
 def _elastic(known: Locals) -> bool:
@@ -266,7 +269,7 @@ _ANY = ""
 _TRANSPORTS = {**dict.fromkeys(("httpx", "httpx2", "httpcore", "httpcore2"), _never), _ANY: _counted_up}
 
 _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
-    "urlopen": {"urllib3": _urllib3},
+    "urlopen": dict.fromkeys(("urllib3", "urllib3_future"), _urllib3),
     "resolve_redirects": {"requests": _always, "niquests": _always},
     "http_error_302": {"urllib": _always},  # under this name for all redirects
     "_send_handling_redirects": {"httpx": _httpx, "httpx2": _httpx},

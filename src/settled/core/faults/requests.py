@@ -1,4 +1,4 @@
-"""requests: its ConnectionError says nothing, the error inside it does."""
+"""requests, and niquests that took it over: their ConnectionError says nothing, the error inside it does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def of_header(error: BaseException, _: Situation) -> Fault:
 
 
 RULES = rules(
-    "requests",
+    *("requests", "niquests"),
     final={
         "ConnectTimeout": retryable("connect_timeout"),
         "ReadTimeout": early(ambiguous("read_timeout")),

@@ -41,7 +41,15 @@ _LOCAL = {
     errno.ENOMEM: "no_memory",
 }
 _CUT = {errno.ENOSPC: "disk_full", errno.EDQUOT: "disk_quota", errno.EIO: "io_error"}
-_REFUSED = (*(errno.EROFS, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL),)
+_REFUSED = (
+    *(errno.EROFS, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL),
+    *(
+        errno.EXDEV,
+        errno.ENOTEMPTY,
+        errno.ELOOP,
+        errno.EMLINK,
+    ),  # of a file's place: it is named, moved or taken away whole
+)
 _BUSY = (errno.EBUSY, errno.ETXTBSY)
 
 _ALSO_LATER = (errno.EHOSTUNREACH, errno.ENETUNREACH)

@@ -1,4 +1,4 @@
-"""urllib3, also beneath requests and botocore."""
+"""urllib3, also beneath requests and botocore; its fork beneath niquests has either name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from settled.core.faults.rules import ambiguous, local, retryable, rules, unwrit
 from settled.core.faults.tls import of_tls
 
 RULES = rules(
-    "urllib3",
+    *("urllib3", "urllib3_future"),
     final={
         "NewConnectionError": connecting,
         "ConnectTimeoutError": retryable("connect_timeout"),
