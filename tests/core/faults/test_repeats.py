@@ -92,6 +92,12 @@ CAME_LATE = {
     "kombu.connection._ensured": ("retries", 0, 1),
     "anyio.to_process.send_raw_command": ("process", ..., None),
     "celery.result.maybe_throw": ("propagate", ..., True),
+    "arq.jobs.result": ("info", ..., None),
+    "taskiq.result.result.raise_for_error": ("self", ..., None),
+    "distributed.client._gather": ("errors", ..., "raise"),
+    "distributed.client._result": ("raiseit", ..., True),
+    "modal._utils.function_utils._process_result": ("result", ..., None),
+    "parsl.app.errors.reraise": ("t", ..., None),
     "jira.resilientsession.request": ("self", after(max_retries=0), after(max_retries=3)),
     "gitlab.client.http_request": ("retry", after(cur_retries=0), after(cur_retries=1)),
     "notion_client.client._execute_with_retry": ("attempt", 0, 1),
@@ -101,59 +107,6 @@ CAME_LATE = {
     "weaviate.retry.with_exponential_backoff": ("count", 0, 1),
     "llama_index.core.utils.retry_on_exceptions_with_backoff": ("tries", 1, 2),
 }
-
-
-class Committing:
-    """A connection, with its ways to say whether each statement commits by itself; and what holds one."""
-
-    def __init__(self, by_itself, **more):
-        self.autocommit, self.connection = by_itself, self
-        self.get_autocommit = self._is_autocommit_isolation = lambda: by_itself
-        vars(self).update(more)
-
-
-ROWS = {
-    "psycopg2.extras.execute_batch": ("cur", {"argslist": [1, 2, 3], "page_size": 2}),
-    "psycopg2.extras.execute_values": ("cur", {"argslist": iter(()), "page_size": 100}),
-    "psycopg._cursor_base._executemany_gen_no_pipeline": ("self", {}),
-    "pymysql.cursors.executemany": ("self", {}),
-    "aiomysql.cursors.executemany": ("self", {}),
-    "MySQLdb.cursors.executemany": ("self", {}),
-    "mysql.connector.cursor.executemany": ("self", {}),
-    "sqlalchemy.engine.base._exec_insertmany_context": ("self", {"imv_batch": after(batchnum=2)}),
-}
-
-
-@pytest.mark.parametrize("path", ROWS)
-@pytest.mark.parametrize(
-    "error", [made("psycopg.errors.UniqueViolation", bases=(fake("psycopg.Error"),), sqlstate="23505")]
-)
-def test_of_many_rows_that_commit_one_by_one_those_before_may_be_there(path, error):
-    holder, more = ROWS[path]
-    for by_itself, proved in ((True, Evidence.MAYBE), (None, Evidence.MAYBE), (False, Evidence.NONE)):
-        assert evidence(through(path, error.with_traceback(None), **{holder: Committing(by_itself)}, **more)) is proved
-    assert evidence(through(f"shop.{path}", error.with_traceback(None), **{holder: Committing(True)})) is Evidence.NONE
-
-
-def test_the_first_of_such_rows_are_the_only_ones():
-    path, error = "psycopg2.extras.execute_values", made("psycopg2.Error", pgcode="23505")
-    known = {"cur": Committing(True), "argslist": [1, 2], "page_size": 100}
-    assert evidence(through(path, error, **known)) is Evidence.NONE
-    path, error = "sqlalchemy.engine.base._exec_insertmany_context", made("psycopg2.Error", pgcode="23505")
-    assert evidence(through(path, error, self=Committing(True), imv_batch=after(batchnum=1))) is Evidence.NONE
-
-
-@pytest.mark.parametrize(
-    "path", ["google.api_core.future.polling.result", "google.api_core.future.async_future.result"]
-)
-def test_what_went_wrong_with_an_operation_that_was_begun_is_no_refusal_of_it(path):
-    for status in (400, 403, 404, 429):
-        error = made("google.api_core.exceptions.GoogleAPICallError", code=status)
-        assert evidence(error) is Evidence.NONE
-        assert evidence(through(path, error, self=after(_blocking_poll=print))) is Evidence.MAYBE
-        # of a message that was published
-        error = made("google.api_core.exceptions.GoogleAPICallError", code=status)
-        assert evidence(through(path, error, self=after())) is Evidence.NONE
 
 
 @pytest.mark.parametrize("path", CAME_LATE)
@@ -292,26 +245,6 @@ def test_a_copy_whose_mode_cannot_be_set_is_there(tmp_path, monkeypatch):
     assert evidence(caught.value) is Evidence.MAYBE
 
 
-def test_a_file_that_was_moved_and_cannot_be_taken_away_is_there_twice(tmp_path, monkeypatch):
-    """Its folder may be read, and not be written to: then it cannot be renamed either."""
-
-    def refuse(*_, **__):
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    for name in ("os.rename", "os.unlink"):
-        monkeypatch.setattr(name, refuse)
-    (tmp_path / "here").write_text("words")
-    with pytest.raises(PermissionError) as caught:
-        shutil.move(tmp_path / "here", tmp_path / "there")
-    assert (tmp_path / "there").read_text() == "words"
-    assert evidence(caught.value) is Evidence.MAYBE
-    monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(PermissionError) as caught:
-        shutil.move(tmp_path / "here", tmp_path / "elsewhere")
-    assert not (tmp_path / "elsewhere").exists()
-    assert evidence(caught.value) is Evidence.NONE
-
-
 def test_already_exists_after_a_hidden_repeat_may_be_our_own_success():
     fault = classify(client_error("BucketAlreadyOwnedByYou", 409, retries=2))
     assert (fault.own_success, fault.evidence) == (True, Evidence.MAYBE)
@@ -382,6 +315,12 @@ def test_what_the_other_side_of_a_remote_call_raised_left_its_past_there(mark):
     setattr(error, mark, None)
     assert evidence(error) is Evidence.MAYBE
     assert evidence(because(httpx.ConnectError(""), error)) is Evidence.MAYBE
+
+
+def test_an_error_of_ray_that_is_of_its_causes_class_too_left_its_past_there():
+    kind = fake("ray.exceptions.RayTaskError(ConnectError)", fake("ray.exceptions.RayTaskError"), httpx.ConnectError)
+    assert evidence(httpx.ConnectError("")) is Evidence.NONE
+    assert evidence(kind("")) is Evidence.MAYBE
 
 
 def test_so_it_is_with_a_process_of_anyio():

@@ -116,8 +116,8 @@ def may_have_committed(error: BaseException) -> bool:
 
 def _row_by_row(error: BaseException, cursor: object) -> bool:
     """Tell whether it may be one of psycopg2's many rows that commit each: who called knows that function's name."""
-    *_, caller = (None, *look.frames(error))
-    named = caller is not None and "executemany" in caller.f_code.co_names
+    callers = list(look.frames(error))[-1:]
+    named = any("executemany" in caller.f_code.co_names for caller in callers)
     return named and look.attr(cursor, "connection", "autocommit") is True
 
 

@@ -321,7 +321,7 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "__call__": {"boto3": _some("responses")},
     "run": {"docker": _is_not_none("container")},
     "_flush": {"boto3": _always},
-    "result": {"google": _begun_before},
+    "result": {"google": _begun_before, "arq": _always},
     # many rows, each of which commits by itself
     "execute_batch": {"psycopg2": _by_pages},
     "execute_values": {"psycopg2": _by_pages},
@@ -331,6 +331,11 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     # out of another process: an error that left its past there
     "send_raw_command": {"anyio": _always},
     "maybe_throw": {"celery": _always},
+    "raise_for_error": {"taskiq": _always},
+    "_result": {"distributed": _always},
+    "_gather": {"distributed": _always},
+    "_process_result": {"modal": _always},
+    "reraise": {"parsl": _always},
     "rmtree": {"shutil": _on_many_files},
     "move": {"shutil": _at_its_end},  # the old one cannot be taken away, once there is a copy
     "_make_zipfile": {"shutil": _always},
@@ -359,7 +364,7 @@ _HANDLED = "During handling of the above exception"
 
 def _left_its_past(error: BaseException) -> bool:
     """Tell whether an error left other errors, or a client's own repeats, behind in another process."""
-    if error.__dict__ and any(name in error.__dict__ for name in _MARKS):
+    if (error.__dict__ and any(name in error.__dict__ for name in _MARKS)) or is_a(error, "ray", "RayTaskError"):
         return True
     if type(error).__qualname__ not in _REMOTE:
         return False
