@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from settled.core.faults import bodies, enclosed, look
-from settled.core.faults.codes import AWS_THROTTLED, of_codes, proves_refusal, spent
+from settled.core.faults.codes import AWS_THROTTLED, at_work, late, of_codes, proves_refusal, spent
 from settled.core.faults.retry_after import RESETS, may_retry, retry_after_lowered
 from settled.core.faults.rules import invalid, refused, throttled, weakened
 from settled.core.faults.statuses import of_status
@@ -130,6 +130,8 @@ def _of_refusal(answer: Answer) -> Fault:
     by_code = of_codes(answer.codes, doubtful=answer.doubtful)
     if by_code is not None:
         return _agreed(by_code, by_status, answer)
+    if by_status.evidence is Evidence.NONE and not (by_status.gate or by_status.throttled):
+        by_status = late(answer.codes) or by_status
     if answer.status in _BAD_REQUEST and bodies.field_errors(answer.body) and not answer.doubtful:
         return invalid(by_status.code)
     return by_status
@@ -156,7 +158,8 @@ def _agreed(by_code: Fault, by_status: Fault, answer: Answer) -> Fault:
 
 def _proves(by_code: Fault, answer: Answer) -> bool:
     # a 409 may say no more than "invalid_request_error": that leaves open whether something was done before
-    return not answer.doubtful and proves_refusal(by_code.code)
+    met_another = answer.status == _CONFLICT and at_work(by_code.code)
+    return not answer.doubtful and (met_another or proves_refusal(by_code.code))
 
 
 def _throttler(answer: Answer) -> bool:
