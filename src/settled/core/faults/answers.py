@@ -158,8 +158,9 @@ def _agreed(by_code: Fault, by_status: Fault, answer: Answer) -> Fault:
 
 def _proves(by_code: Fault, answer: Answer) -> bool:
     # a 409 may say no more than "invalid_request_error": that leaves open whether something was done before
-    met_another = answer.status == _CONFLICT and at_work(by_code.code)
-    return not answer.doubtful and (met_another or proves_refusal(by_code.code))
+    if answer.doubtful:
+        return False
+    return answer.status == _CONFLICT if at_work(by_code.code) else proves_refusal(by_code.code)
 
 
 def _throttler(answer: Answer) -> bool:
