@@ -143,6 +143,13 @@ def test_an_error_with_a_status_speaks_of_the_last_request_whatever_came_before(
     assert weighed(answered(402), answered(402), unsent(), error=stripe)[1] is MAYBE
 
 
+@pytest.mark.parametrize("name", ["http_status", "response_status_code", "response_code", "http_code", "errcode"])
+def test_how_sdks_call_the_status_of_an_answer(name: str) -> None:
+    assert weighed(answered(402), error=made("sdk.ApiError", **{name: 402})) == (PERMANENT, NONE, "http_402")
+    assert weighed(answered(402), error=made("sdk.ApiError", **{name: 422}))[1] is MAYBE
+    assert weighed(answered(402), error=made("sdk.ApiError", **{name: "card_declined"}))[1] is MAYBE
+
+
 def test_of_the_layers_of_a_client_the_first_that_raised_tells() -> None:
     never, lost = made("httpx.ConnectError", "refused"), made("httpx.ReadTimeout", "slow")
     for errors, evidence in (((never, lost), NONE), ((lost, never), MAYBE)):

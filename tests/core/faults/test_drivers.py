@@ -297,3 +297,23 @@ def test_a_statement_that_may_have_committed_before_it_failed(words, connection,
         "psycopg2.Error", pgcode="23505", cursor=SimpleNamespace(query=words, connection=SimpleNamespace(**connection))
     )
     assert (said(classify(of_psycopg2)) == f"sqlstate_23505 {P}") is proved
+
+
+@pytest.mark.parametrize(("by_itself", "proved"), [(True, False), (False, True)])
+def test_of_psycopg2s_many_rows_those_before_may_be_there(by_itself, proved):
+    """It is written in C, and leaves no frame of its own."""
+    cursor = SimpleNamespace(query=b"insert", connection=SimpleNamespace(autocommit=by_itself))
+    error = made("psycopg2.Error", pgcode="23505", cursor=cursor)
+    cursor.executemany = cursor.execute = iter([error, error]).__next__
+
+    def many():
+        raise cursor.executemany()
+
+    def one():
+        raise cursor.execute()
+
+    for tool, known in ((one, True), (many, proved)):
+        error.__traceback__ = None
+        with pytest.raises(type(error)) as caught:
+            tool()
+        assert (classify(caught.value).evidence == "none") is known

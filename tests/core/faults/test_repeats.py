@@ -92,6 +92,12 @@ CAME_LATE = {
     "kombu.connection._ensured": ("retries", 0, 1),
     "anyio.to_process.send_raw_command": ("process", ..., None),
     "celery.result.maybe_throw": ("propagate", ..., True),
+    "arq.jobs.result": ("info", ..., None),
+    "taskiq.result.result.raise_for_error": ("self", ..., None),
+    "distributed.client._gather": ("errors", ..., "raise"),
+    "distributed.client._result": ("raiseit", ..., True),
+    "modal._utils.function_utils._process_result": ("result", ..., None),
+    "parsl.app.errors.reraise": ("t", ..., None),
     "jira.resilientsession.request": ("self", after(max_retries=0), after(max_retries=3)),
     "gitlab.client.http_request": ("retry", after(cur_retries=0), after(cur_retries=1)),
     "notion_client.client._execute_with_retry": ("attempt", 0, 1),
@@ -309,6 +315,12 @@ def test_what_the_other_side_of_a_remote_call_raised_left_its_past_there(mark):
     setattr(error, mark, None)
     assert evidence(error) is Evidence.MAYBE
     assert evidence(because(httpx.ConnectError(""), error)) is Evidence.MAYBE
+
+
+def test_an_error_of_ray_that_is_of_its_causes_class_too_left_its_past_there():
+    kind = fake("ray.exceptions.RayTaskError(ConnectError)", fake("ray.exceptions.RayTaskError"), httpx.ConnectError)
+    assert evidence(httpx.ConnectError("")) is Evidence.NONE
+    assert evidence(kind("")) is Evidence.MAYBE
 
 
 def test_so_it_is_with_a_process_of_anyio():

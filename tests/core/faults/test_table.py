@@ -180,7 +180,7 @@ URLLIB3 = [
     row("InvalidHeader-of-the-answer", u3("InvalidHeader"), U),
     row("FullPoolError", u3("FullPoolError"), U),
     row("EmptyPoolError", u3("EmptyPoolError"), R),
-    row("ProxyError-not-reached", u3("ProxyError", original_error=OSError("Tunnel connection failed: 403")), R),
+    row("ProxyError-not-reached", u3("ProxyError", original_error=OSError("Tunnel connection failed: 502")), R),
     row("ProxyError", u3("ProxyError", original_error=RESET), U),
 ]
 
@@ -611,13 +611,14 @@ STDLIB = [
         row(errno.errorcode[number], os_error(number), P)
         for number in (
             *(errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.EISDIR, errno.ENOTDIR),
-            *(errno.ENAMETOOLONG, errno.EINVAL),
+            *(errno.ENAMETOOLONG, errno.EINVAL, errno.EXDEV, errno.ENOTEMPTY, errno.ELOOP, errno.EMLINK),
         )
     ),
     row("FileExistsError", FileExistsError(errno.EEXIST, ""), P),
     row("FileExistsError-after-doubt", FileExistsError(errno.EEXIST, ""), LOST, doubtful=True),
-    *(row(errno.errorcode[number], os_error(number), R) for number in (errno.EBUSY, errno.ETXTBSY, errno.ESTALE)),
-    row("other-number", os_error(errno.EXDEV), U),
+    *(row(errno.errorcode[number], os_error(number), R) for number in (errno.EBUSY, errno.ETXTBSY)),
+    row("ESTALE", os_error(errno.ESTALE), U),
+    row("other-number", os_error(errno.EFBIG), U),
     row("no-number", OSError("words"), U),
     row("asyncio-connect", OSError(errno.ETIMEDOUT, "Connect call failed ('10.0.0.1', 1)"), R),
     row(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from settled.core.faults import look
 from settled.core.faults.carried import broken_body, by_answer
-from settled.core.faults.connect import connecting
+from settled.core.faults.connect import connecting, early, of_tunnel
 from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, retryable, rules, unready, unwritable
-from settled.core.model import Evidence, Fault, FaultClass
+from settled.core.model import Evidence, Fault
 
 
 def of_response(error: BaseException, situation: Situation) -> Fault | None:
@@ -16,12 +16,9 @@ def of_response(error: BaseException, situation: Situation) -> Fault | None:
     return by_answer(error, situation)
 
 
-def of_proxy_answer(error: BaseException, situation: Situation) -> Fault:
+def of_proxy_answer(error: BaseException, _: Situation) -> Fault:
     """Read a proxy's refusal to connect: the request itself was never sent."""
-    answered = by_answer(error, situation)
-    kind = answered.kind if answered is not None else FaultClass.RETRYABLE
-    kind = FaultClass.RETRYABLE if kind is FaultClass.UNKNOWN else kind
-    return Fault(kind, Evidence.NONE, "proxy", local=kind is FaultClass.PERMANENT)  # it is between us and everybody
+    return of_tunnel(look.number(look.attr(error, "status")))
 
 
 _EMPTY = (204, 205)
@@ -50,14 +47,14 @@ RULES = rules(
         "InvalidUrlRedirectClientError": hopeless("bad_redirect"),
         "NonHttpUrlRedirectClientError": hopeless("bad_redirect"),
         "TooManyRedirects": hopeless("too_many_redirects"),
-        "ServerDisconnectedError": ambiguous("disconnected"),
-        "ClientConnectionResetError": ambiguous("connection_reset"),
-        "ClientOSError": ambiguous("connection_error"),
-        "ServerTimeoutError": ambiguous("timeout"),
-        "SocketTimeoutError": ambiguous("read_timeout"),
+        "ServerDisconnectedError": early(ambiguous("disconnected")),
+        "ClientConnectionResetError": early(ambiguous("connection_reset")),
+        "ClientOSError": early(ambiguous("connection_error")),
+        "ServerTimeoutError": early(ambiguous("timeout")),
+        "SocketTimeoutError": early(ambiguous("read_timeout")),
         "ClientPayloadError": broken_body,
         "ContentTypeError": of_content_type,
-        "ClientResponseError": of_response,
+        "ClientResponseError": early(of_response),
     },
     wraps={
         "ClientConnectionError": ambiguous("connection_error"),

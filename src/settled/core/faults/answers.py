@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from settled.core.faults import bodies, enclosed, look
-from settled.core.faults.codes import AWS_THROTTLED, of_codes, proves_refusal, spent
+from settled.core.faults.codes import AWS_THROTTLED, at_work, late, of_codes, proves_refusal, spent
 from settled.core.faults.retry_after import RESETS, may_retry, retry_after_lowered
 from settled.core.faults.rules import invalid, refused, throttled, weakened
 from settled.core.faults.statuses import of_status
@@ -26,6 +26,7 @@ _FORBIDDEN = 403
 _CONFLICT = 409
 _BAD_REQUEST = (400, 422)
 _UNAVAILABLE = 503
+_DEPENDED = 424
 _OF_CACHES = frozenset({"x-varnish", "x-served-by", "x-cache"})
 _THROTTLING_5XX = (503, 529)
 
@@ -112,6 +113,14 @@ def _of_success(answer: Answer) -> Fault | None:
 
 
 def _of_failure(answer: Answer) -> Fault:
+    besides = enclosed.done_besides(answer.body)
+    if besides is not None:
+        return besides
+    fault = _of_refusal(answer)
+    return weakened(fault) if enclosed.was_begun(answer.body) else fault
+
+
+def _of_refusal(answer: Answer) -> Fault:
     asks_to_wait = answer.asks_to_wait and not (answer.status == _UNAVAILABLE and answer.from_between)
     by_status = of_status(answer.status, method=answer.method, asks_to_wait=asks_to_wait, doubtful=answer.doubtful)
     if answer.status == _FORBIDDEN and _paced(answer):
@@ -121,6 +130,8 @@ def _of_failure(answer: Answer) -> Fault:
     by_code = of_codes(answer.codes, doubtful=answer.doubtful)
     if by_code is not None:
         return _agreed(by_code, by_status, answer)
+    if by_status.evidence is Evidence.NONE and not (by_status.gate or by_status.throttled):
+        by_status = late(answer.codes) or by_status
     if answer.status in _BAD_REQUEST and bodies.field_errors(answer.body) and not answer.doubtful:
         return invalid(by_status.code)
     return by_status
@@ -147,12 +158,14 @@ def _agreed(by_code: Fault, by_status: Fault, answer: Answer) -> Fault:
 
 def _proves(by_code: Fault, answer: Answer) -> bool:
     # a 409 may say no more than "invalid_request_error": that leaves open whether something was done before
-    return not answer.doubtful and proves_refusal(by_code.code)
+    if answer.doubtful:
+        return False
+    return answer.status == _CONFLICT if at_work(by_code.code) else proves_refusal(by_code.code)
 
 
 def _throttler(answer: Answer) -> bool:
-    # a 500 may hand on the throttling of some service behind it, after half of the work
-    if answer.status < 500 or answer.status in _THROTTLING_5XX:  # noqa: PLR2004 (same)
+    # a 500 may hand on the throttling of some service behind it, after half of the work; so does a 424 by its name
+    if (answer.status < 500 and answer.status != _DEPENDED) or answer.status in _THROTTLING_5XX:  # noqa: PLR2004 (same)
         return True
     return any(code in AWS_THROTTLED for code in answer.codes)
 

@@ -27,7 +27,7 @@ MISSING = object()
 _DECODER = json.JSONDecoder()
 _XML_CODE = re.compile(r"<Code>\s*([\w.:-]{1,100})\s*</Code>", re.ASCII)
 _CODE = re.compile(r"[\w.:#/-]{1,200}", re.ASCII)
-_CODE_FIELDS = ("__type", "code", "Code", "type", "status", "reason", "errorCode")
+_CODE_FIELDS = ("__type", "code", "Code", "type", "status", "reason", "errorCode", "error_code")
 _LISTS = ("errors", "details", "CancellationReasons")
 _MOST_ITEMS = 50
 _NESTED = 3
@@ -41,6 +41,8 @@ class Body:
     value: Any = MISSING
     whole: bool = True
     """The text is all of it: not larger than ``LARGEST``, and there was a body."""
+    more: bool = False
+    """Something stands after the value: it is one of several, as in lines of JSON."""
 
     @property
     def json(self) -> Mapping[str, Any]:
@@ -60,16 +62,24 @@ def read(body: object) -> Body:
             return Body(whole=False)
         text = body if isinstance(body, str) else bytes(body).decode("utf-8", "replace")
         text = text.lstrip("\ufeff \t\r\n")
-        return Body(text, parsed(text))
+        value, rest = _parsed(text)
+        return Body(text, value, more=bool(rest))
     return Body("", body)
 
 
 def parsed(text: str) -> Any:
     """Return the JSON value with which a text begins, or ``MISSING``."""
+    return _parsed(text)[0]
+
+
+def _parsed(text: str) -> tuple[Any, str]:
+    """Return it with what stands after it."""
+    text = text.removeprefix(")]}'").lstrip()
     try:
-        return _DECODER.raw_decode(text.removeprefix(")]}'").lstrip())[0]
+        value, end = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
-        return MISSING
+        return MISSING, ""
+    return value, text[end:].strip()
 
 
 def codes(body: Body) -> list[str]:

@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from settled.core.faults import chain, look, repeats
 from settled.core.faults.carried import by_answer
-from settled.core.faults.rules import ambiguous, retryable, rules, unready, unwritable
+from settled.core.faults.codes import of_codes
+from settled.core.faults.rules import Situation, ambiguous, is_a, retryable, rules, unready, unwritable, weakened
 from settled.core.faults.tls import of_tls
 
-RULES = rules(
+if TYPE_CHECKING:
+    from settled.core.model import Fault
+
+
+def in_stream(error: BaseException, situation: Situation) -> Fault:
+    """Read an EventStreamError: its answer began well, and what came before it is not seen. Its codes begin small."""
+    code = look.text(look.called(look.called(look.attr(error, "response"), "get", "Error"), "get", "Code"))
+    said = of_codes([code, code[:1].upper() + code[1:]], doubtful=situation.doubtful)
+    return ambiguous("stream_error", uncertain=True) if said is None else weakened(said)
+
+
+def of_upload(error: BaseException, situation: Situation) -> Fault | None:
+    """Read that boto3 could not upload a file: what it handles as it says so is why. Of parts alone nothing is made."""
+    why = chain.context(error)
+    if why is None or not is_a(why, "botocore", "ClientError") or repeats.hidden((why,)):
+        return None
+    return by_answer(why, situation)
+
+
+_OF_BOTOCORE = rules(
     "botocore",
     final={
         "EndpointConnectionError": retryable("connect_failed"),
@@ -29,8 +52,11 @@ RULES = rules(
         "UnknownEndpointError": unready("no_region"),
         "UnknownServiceError": unready("no_service"),
         "EndpointProviderError": unwritable("invalid_request"),
+        "EventStreamError": in_stream,
         "ClientError": by_answer,
     },
     wraps={"HTTPClientError": ambiguous("http_error"), "BotoCoreError": ambiguous("botocore_error")},
     default=ambiguous("botocore_error"),
 )
+
+RULES = {**_OF_BOTOCORE, **rules("boto3", final={"S3UploadFailedError": of_upload})}

@@ -28,7 +28,7 @@ from settled.core.faults import chain, look, repeats
 from settled.core.faults.python import of_group
 from settled.core.faults.rules import Situation, ambiguous, weakened
 from settled.core.faults.table import rule_of
-from settled.core.faults.unsent import of_unsent
+from settled.core.faults.unsent import of_unknown
 from settled.core.model import Evidence, Fault
 from settled.core.values import replace
 
@@ -85,7 +85,7 @@ def _of_one(error: BaseException, attempt: int, *, doubtful: bool, now: float | 
     else:
         fault = _alone(rule, rule.read(error, Situation(attempt, doubtful or repeated, now)))
     if fault is UNRECOGNISED:
-        fault = of_unsent(error) or fault
+        fault = of_unknown(error) or fault
     return weakened(fault) if repeated else fault
 
 
@@ -101,7 +101,7 @@ def _of_many(error: BaseException, attempt: int, *, doubtful: bool, now: float |
     walk = _Walk(Situation(attempt, doubtful or repeated, now), {}, error if len(within[0]) == 1 else None)
     fault = walk.read(error).fault
     if fault is UNRECOGNISED:
-        fault = of_unsent(error) or fault
+        fault = of_unknown(error) or fault
     past, complete = walk.past(within)
     if past and fault is UNRECOGNISED and isinstance(error, Exception):
         fault = _lent(past[0])

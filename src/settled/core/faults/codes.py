@@ -41,6 +41,11 @@ _QUOTA = _set(
 )
 
 _IN_PROGRESS = _set("idempotency_key_in_use TransactionInProgressException")
+_AT_WORK = re.compile(r"(?<!not_)(?<!not)in_?progress", re.IGNORECASE)
+_ON_A_REQUEST = re.compile(r"request|idempot", re.IGNORECASE)
+"""The other side is at work: if on a request, it may be ours; else on another one, which ours would have met."""
+_LATE = re.compile(r"time_?d?_?out|deadline_?exceeded", re.IGNORECASE)
+"""Something behind the other side took too long, and may be at it still."""
 
 _OTHER_REQUEST = _set(
     "idempotency_error idempotency_key_reused IdempotentParameterMismatch IdempotentParameterMismatchException "
@@ -105,6 +110,7 @@ def of_codes(codes: list[str], *, doubtful: bool) -> Fault | None:
     """Read the codes of one answer; the most telling one decides. ``None`` if none is known."""
     known = {
         "in_progress": _first(codes, _IN_PROGRESS),
+        "at_work": next((code for code in codes if _AT_WORK.search(code)), None),
         "quota": _first(codes, _QUOTA),
         "throttled": _first(codes, THROTTLED),
         "exists": next((code for code in codes if _EXISTS.search(code)), None),
@@ -117,6 +123,8 @@ def of_codes(codes: list[str], *, doubtful: bool) -> Fault | None:
     match group:
         case "in_progress":
             return in_progress(code)
+        case "at_work":
+            return in_progress(code) if doubtful or _ON_A_REQUEST.search(code) else retryable(code)
         case "throttled":
             return throttled(code)
         case "aborted":
@@ -141,6 +149,17 @@ def spent(code: str) -> bool:
 def proves_refusal(code: str) -> bool:
     """Tell whether this code says why nothing was done, also where the status (409, 412) leaves it open."""
     return code in _OTHER_REQUEST or code in _QUOTA or code in _ABORTED or _EXISTS.search(code) is not None
+
+
+def at_work(code: str) -> bool:
+    """Tell whether this code says that something is in progress."""
+    return _AT_WORK.search(code) is not None
+
+
+def late(codes: list[str]) -> Fault | None:
+    """Read a code that is not known, and speaks of a time that was over: it proves nothing, whatever its status."""
+    code = next((code for code in codes if _LATE.search(code)), None)
+    return None if code is None else ambiguous(code, uncertain=True)
 
 
 def _first(codes: list[str], known: frozenset[str]) -> str | None:

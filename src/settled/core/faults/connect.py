@@ -5,11 +5,15 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-from settled.core.faults import chain, look
+from settled.core.faults import chain, look, repeats
+from settled.core.faults.early import came_early
 from settled.core.faults.rules import Situation, is_a, retryable, unready
-from settled.core.faults.tls import rejected_certificate
+from settled.core.faults.statuses import of_status
+from settled.core.faults.tls import not_let_in, rejected_certificate
+from settled.core.model import Evidence, FaultClass
 
 if TYPE_CHECKING:
+    from settled.core.faults.rules import Judge
     from settled.core.model import Fault
 
 NOT_REACHED = {
@@ -42,3 +46,35 @@ def of_dns(error: BaseException, situation: Situation) -> Fault:
     if number in _DNS_NO_NAME and situation.attempt > 1:
         return unready("dns_no_name")
     return retryable("dns_again" if number in _DNS_AGAIN else "dns")
+
+
+def of_tunnel(status: int | None) -> Fault:
+    """Read a proxy's refusal to open a way to the other side: no request was sent; some are refused to everybody."""
+    said = None if status is None else of_status(status, method="", asks_to_wait=False, doubtful=False)
+    return unready("proxy") if said is not None and said.kind is FaultClass.PERMANENT else retryable("proxy")
+
+
+def early(said: Fault | Judge) -> Judge:
+    """Return the rule for an error that proves nothing by itself, but may come as the connection is made."""
+
+    def judge(error: BaseException, situation: Situation) -> Fault | None:
+        fault = said(error, situation) if callable(said) else said
+        if fault is not None and fault.evidence is not Evidence.MAYBE:
+            return fault
+        if came_early(error) or cut_off(error):
+            return retryable("connect_failed")
+        return unready("tls_client_certificate") if not_let_in(error) else fault
+
+    return judge
+
+
+_CONNECTS = {"connect": "aiohttp", "create_connection": "asyncio", "connect_tcp": "anyio"}
+
+
+def cut_off(error: BaseException) -> bool:
+    """Tell whether a time limit was over while asyncio connected: that shows by the way of the cancellation."""
+    cancelled = error.__cause__
+    if cancelled is None or not isinstance(error, TimeoutError) or not is_a(cancelled, "asyncio", "CancelledError"):
+        return False
+    ways = [(frame.f_code.co_name, look.package(frame)) for frame in look.frames(cancelled)]
+    return any(way in ways for way in _CONNECTS.items()) and not repeats.hidden((cancelled,))

@@ -45,11 +45,14 @@ def of_success(status: int, content_type: str, body: Body, *, method: str, doubt
 
 
 def of_object(body: Body, *, doubtful: bool) -> Fault | None:
-    """Read JSON: JSON-RPC, GraphQL, batches, ``ok: false``, an object that is nothing but an error."""
+    """Read JSON: JSON-RPC, GraphQL, batches, ``ok: false``, an object that is nothing but an error.
+
+    The first of several values (lines of JSON) may be the one item that was refused.
+    """
     value = body.json
     if not value or (isinstance(body.value, list) and len(body.value) > 1):
         return None
-    return (
+    said = (
         jsonrpc.of_envelope(value)
         or _of_graphql(value)
         or _of_user_errors(value)
@@ -57,6 +60,37 @@ def of_object(body: Body, *, doubtful: bool) -> Fault | None:
         or _of_not_ok(value, doubtful=doubtful)
         or _of_error_object(value, body, doubtful=doubtful)
     )
+    return weakened(said) if said is not None and body.more else said
+
+
+def done_besides(body: Body) -> Fault | None:
+    """Read what an answer with a status of failure shows to be done besides what has failed; ``None`` if nothing.
+
+    A service may put the status of one field, or of one item, over all of them (as Apollo does by ``extensions.http``).
+    """
+    if isinstance(body.value, list) and len(body.value) > 1:
+        return None
+    said = _of_graphql(body.json) if was_begun(body) else batches.of_batch(body.json)
+    return said if said is not None and said.evidence is Evidence.SOME else None
+
+
+def was_begun(body: Body) -> bool:
+    """Tell, by ``data`` and an error's place in it, that fields of a GraphQL request were: not so is a wrong form."""
+    answers = body.value if isinstance(body.value, list) else [body.value]
+    return any(_begun(answer) for answer in answers if isinstance(answer, Mapping))
+
+
+def _begun(answer: Mapping[str, Any]) -> bool:
+    data, errors = answer.get("data", ...), answer.get("errors")
+    if not (data is None or isinstance(data, Mapping)) or not isinstance(errors, list):
+        return False
+    of_fields = [error for error in errors if isinstance(error, Mapping) and not _MARKS.isdisjoint(error)]
+    paths = [path for error in of_fields if isinstance(path := error.get("path"), list) and path]
+    return any(data is None or (isinstance(path[0], str) and path[0] in data) for path in paths)
+
+
+_MARKS = frozenset({"locations", "extensions"})
+"""What an error of GraphQL has besides message and path, and one of a form has not."""
 
 
 def _unreadable(kind: str, body: Body) -> bool:
@@ -82,9 +116,12 @@ def _of_error_object(value: Mapping[str, Any], body: Body, *, doubtful: bool) ->
 
 
 def _of_events(text: str, *, doubtful: bool) -> Fault | None:
-    """Read an event stream: an error in it proves nothing about what came before."""
-    events = [_event(block) for block in re.split(r"\r?\n\r?\n", text) if block.strip()]
-    for place, (name, value) in enumerate(events):
+    """Read an event stream: an error in it proves nothing about what came before.
+
+    What has no data is no event: a comment that keeps the way open, an id to begin anew from.
+    """
+    events = [_event(block) for block in re.split(r"\r?\n\r?\n", text)]
+    for place, (name, value) in enumerate([event for event in events if any(event)]):
         body = bodies.read(value)
         said = jsonrpc.of_envelope(body.json) or _of_error_object(body.json, body, doubtful=doubtful)
         if said is None and name == "error":

@@ -185,7 +185,13 @@ def _speaks(error: BaseException, fault: Fault, exchanges: list[Seen], reach: Re
 
 def _status(error: BaseException) -> int | None:
     answer = carried(error)
-    return answer.status if answer is not None else number(attr(error, "http_status"))  # as stripe calls it
+    if answer is not None:
+        return answer.status
+    return next((status for name in _STATUSES if (status := number(attr(error, name))) is not None), None)
+
+
+_STATUSES = ("http_status", "response_status_code", "response_code", "http_code", "errcode")
+"""As stripe, Kiota (Microsoft Graph), GitLab and xmlrpc call it: names that none but an answer's status has."""
 
 
 # --- what is kept -------------------------------------------------------------------------

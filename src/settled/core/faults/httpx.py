@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from settled.core.faults import chain, look
 from settled.core.faults.carried import broken_body, by_answer
-from settled.core.faults.connect import connecting
+from settled.core.faults.connect import connecting, early, of_tunnel
+from settled.core.faults.early import came_early
 from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, local, names, retryable, rules, unwritable
 from settled.core.model import Fault
 
@@ -15,9 +16,11 @@ if TYPE_CHECKING:
 
 
 def of_proxy(error: BaseException, _: Situation) -> Fault:
-    """Read a ProxyError: for https it comes from CONNECT, before the request."""
+    """Read a ProxyError: for https it comes from CONNECT, before the request. Its words begin with the status."""
     scheme = look.text(look.attr(error, "request", "url", "scheme"))
-    return retryable("proxy") if scheme in {"https", "wss"} else ambiguous("proxy")
+    if scheme not in {"https", "wss"} and not came_early(error):
+        return ambiguous("proxy")
+    return of_tunnel(look.number(look.text(error).partition(" ")[0]))
 
 
 _HEAD = "_send_request_headers"
@@ -84,7 +87,7 @@ def own(said: Fault | Judge) -> Judge:
 
 
 RULES = rules(
-    *("httpx", "httpx2", "httpcore"),
+    *("httpx", "httpx2", "httpcore", "httpcore2"),
     final={
         "ConnectError": own(connecting),
         "ConnectTimeout": own(retryable("connect_timeout")),
@@ -93,12 +96,12 @@ RULES = rules(
         "InvalidURL": unwritable("invalid_url"),
         "LocalProtocolError": of_local_protocol,
         "ProxyError": own(of_proxy),
-        "ReadTimeout": ambiguous("read_timeout"),
-        "ReadError": ambiguous("read_error"),
-        "WriteTimeout": ambiguous("write_timeout"),
-        "WriteError": ambiguous("write_error"),
+        "ReadTimeout": early(ambiguous("read_timeout")),
+        "ReadError": early(ambiguous("read_error")),
+        "WriteTimeout": early(ambiguous("write_timeout")),
+        "WriteError": early(ambiguous("write_error")),
         "CloseError": ambiguous("close_error"),
-        "RemoteProtocolError": of_remote_protocol,
+        "RemoteProtocolError": early(of_remote_protocol),
         "DecodingError": broken_body,
         "TooManyRedirects": hopeless("too_many_redirects"),
         "HTTPStatusError": by_answer,

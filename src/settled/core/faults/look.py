@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import FrameType
+    from types import FrameType, TracebackType
 
 LONGEST_TEXT = 1000
 _MOST_DIGITS = 9
@@ -77,7 +77,11 @@ def _pair(pair: object) -> tuple[str, str]:
 
 def frames(error: BaseException) -> Iterator[FrameType]:
     """Give the frames that an error came through, the outermost first."""
-    at = error.__traceback__
+    return further(error.__traceback__)
+
+
+def further(at: TracebackType | None) -> Iterator[FrameType]:
+    """Give them from somewhere on."""
     while at is not None:
         yield at.tb_frame
         at = at.tb_next

@@ -37,14 +37,15 @@ _SENDING = "send_packed_command"
 
 def of_connection(error: BaseException, _: Situation) -> Fault | None:
     """Read ConnectionError and TimeoutError by the phase in which redis-py raises them."""
+    if look.came_through([error], _SENDING):  # whatever its cause says of the new connection
+        return ambiguous("connection_error")
     words = look.text(error)
     if words.startswith(_FULL):
         return retryable("too_many_clients")
     if words.startswith(_NONE_FREE):
         return local("pool_timeout")
-    if _CONNECTING.match(words) and not look.came_through([error], _SENDING):
-        return retryable("connect_failed")
-    return None
+    no_address = any(is_a(error, root, "MasterNotFoundError", "SlaveNotFoundError") for root in _ROOTS)
+    return retryable("connect_failed") if no_address or _CONNECTING.match(words) else None
 
 
 _ROOTS = ("redis", "valkey")
@@ -57,6 +58,9 @@ _OF_A_PIPELINE = re.compile(r"Command # \d+ \(.*\) of pipeline caused error: ", 
 """What redis-py puts before the server's words."""
 _SCRIPTS = frozenset({"EVAL", "EVALSHA", "FCALL"})
 _PASSING = {"BUSY": "busy_script", "MISCONF": "misconf", "NOREPLICAS": "no_replicas"}
+_OF_A_PROXY = re.compile(r"[^'`\"]*\b(?:timed out|conn(?:ection)?|upstream|backend|broken pipe|host)\b", re.IGNORECASE)
+"""What a server says is about the command. These words are of what stands in between (twemproxy, Envoy, Codis): it may
+have handed the command on."""
 _MISCOUNTED = "Wrong number of response items from pipeline execution"
 """redis-py's own words, after the server has answered."""
 _THERE = frozenset({"BUSYGROUP", "BUSYKEY"})
@@ -68,10 +72,13 @@ def of_reply(error: BaseException, situation: Situation) -> Fault:
     told = _OF_A_PIPELINE.match(words)
     if words.startswith(_MISCOUNTED):
         return ambiguous("protocol_error")
-    word = words[told.end() if told else 0 :].partition(" ")[0]
+    words = words[told.end() if told else 0 :].removeprefix("ERR ")
+    word = words.partition(" ")[0]
     if word in _PASSING:
         return retryable(_PASSING[word])
-    return exists("response_error", doubtful=situation.doubtful) if word in _THERE else refused("response_error")
+    if word in _THERE:
+        return exists("response_error", doubtful=situation.doubtful)
+    return ambiguous("proxy_error") if _OF_A_PROXY.match(words) and not word.isupper() else refused("response_error")
 
 
 def answered(said: Fault | Judge, *, by_scripts: bool = False) -> Judge:

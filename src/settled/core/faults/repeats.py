@@ -17,12 +17,12 @@ from settled.core.faults.tls import rejected_certificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import FrameType
+    from types import FrameType, TracebackType
 
     Locals = Mapping[str, object]
 
-_REPEATERS = frozenset({"botocore", "openai", "anthropic", "requests", "tenacity", "google"})
-_REDIRECTED = frozenset({"httpx", "httpx2", "requests", "aiohttp"})
+_REPEATERS = frozenset({"botocore", "openai", "anthropic", "requests", "niquests", "tenacity", "google"})
+_REDIRECTED = frozenset({"httpx", "httpx2", "requests", "niquests", "aiohttp"})
 _TELLING = _REPEATERS | _REDIRECTED
 
 
@@ -95,8 +95,18 @@ def _came_late(error: BaseException) -> bool:
         if judge is not None:
             tells = judge.get(look.package(frame)) or judge.get(_ANY)
             if tells is not None and tells(frame.f_locals):
-                return tells is not _on_many_files or not isinstance(error, FileNotFoundError)
+                return _counts(tells, error, frame, at)
     return False
+
+
+def _counts(
+    tells: Callable[[Locals], bool], error: BaseException, frame: FrameType, further: TracebackType | None
+) -> bool:
+    if tells is _on_many_files:
+        return not isinstance(error, FileNotFoundError)
+    if tells is _at_its_end:
+        return look.package(frame) not in map(look.package, look.further(further))
+    return True
 
 
 def _was_answered(frame: FrameType) -> bool:
@@ -113,14 +123,14 @@ def _asks(frame: FrameType) -> bool:
 _NONE: Mapping[str, str] = {}
 _ANSWER = {
     "_send_handling_redirects": {"httpx": "response", "httpx2": "response"},
-    "send": {"requests": "r"},
+    "send": {"requests": "r", "niquests": "r"},
     "_request": {"aiohttp": "req"},  # whatever one of its middlewares has done with it
 }
 """Functions that call hooks, by name and package; the variable that is set by then."""
 _ASKING = {
-    **dict.fromkeys(("request", "send"), ("httpx", "httpx2", "requests")),
+    **dict.fromkeys(("request", "send"), ("httpx", "httpx2", "requests", "niquests")),
     "build_request": ("httpx", "httpx2"),
-    "prepare_request": ("requests",),
+    "prepare_request": ("requests", "niquests"),
     "_request": ("aiohttp",),
 }
 """Functions that make another request."""
@@ -134,7 +144,10 @@ def _urllib3(known: Locals) -> bool:
 def _unsent(error: object) -> bool:
     if not isinstance(error, BaseException):
         return False
-    return is_a(error, "urllib3", "NewConnectionError", "ConnectTimeoutError") or rejected_certificate(error)
+    never = any(
+        is_a(error, root, "NewConnectionError", "ConnectTimeoutError") for root in ("urllib3", "urllib3_future")
+    )
+    return never or rejected_certificate(error)
 
 
 def _elastic(known: Locals) -> bool:
@@ -221,12 +234,42 @@ def _on_many_files(_: Locals) -> bool:
     return True
 
 
+def _at_its_end(_: Locals) -> bool:
+    """Of what a function does by itself, not by another one of its package, something was done before."""
+    return True
+
+
+def _begun_before(known: Locals) -> bool:
+    """Tell of who waits for an operation: it was begun, and what went wrong with it is no refusal of it."""
+    return look.attr(known.get("self"), "_blocking_poll") is not None
+
+
+def _by_pages(known: Locals) -> bool:
+    """Tell of psycopg2's many rows: page by page, each of which commits by itself without a transaction."""
+    rows, most = known.get("argslist"), look.number(known.get("page_size"))
+    one_page = isinstance(rows, list | tuple) and most is not None and len(rows) <= most
+    return not one_page and look.attr(known.get("cur"), "connection", "autocommit") is not False
+
+
+def _row_by_row(known: Locals) -> bool:
+    return look.called(look.attr(known.get("self"), "connection"), "get_autocommit") is not False
+
+
+def _one_by_one(known: Locals) -> bool:
+    return look.attr(known.get("self"), "connection", "autocommit") is not False
+
+
+def _by_batches(known: Locals) -> bool:
+    later = (look.number(look.attr(known.get("imv_batch"), "batchnum")) or 1) > 1
+    return later and look.called(known.get("self"), "_is_autocommit_isolation") is not False
+
+
 _ANY = ""
 """Any package that is not named."""
 _TRANSPORTS = {**dict.fromkeys(("httpx", "httpx2", "httpcore", "httpcore2"), _never), _ANY: _counted_up}
 
 _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
-    "urlopen": {"urllib3": _urllib3},
+    "urlopen": dict.fromkeys(("urllib3", "urllib3_future"), _urllib3),
     "resolve_redirects": {"requests": _always, "niquests": _always},
     "http_error_302": {"urllib": _always},  # under this name for all redirects
     "_send_handling_redirects": {"httpx": _httpx, "httpx2": _httpx},
@@ -278,10 +321,23 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "__call__": {"boto3": _some("responses")},
     "run": {"docker": _is_not_none("container")},
     "_flush": {"boto3": _always},
+    "result": {"google": _begun_before, "arq": _always},
+    # many rows, each of which commits by itself
+    "execute_batch": {"psycopg2": _by_pages},
+    "execute_values": {"psycopg2": _by_pages},
+    "_executemany_gen_no_pipeline": {"psycopg": _one_by_one},
+    "executemany": dict.fromkeys(("pymysql", "aiomysql", "MySQLdb", "mysql"), _row_by_row),
+    "_exec_insertmany_context": {"sqlalchemy": _by_batches},
     # out of another process: an error that left its past there
     "send_raw_command": {"anyio": _always},
     "maybe_throw": {"celery": _always},
+    "raise_for_error": {"taskiq": _always},
+    "_result": {"distributed": _always},
+    "_gather": {"distributed": _always},
+    "_process_result": {"modal": _always},
+    "reraise": {"parsl": _always},
     "rmtree": {"shutil": _on_many_files},
+    "move": {"shutil": _at_its_end},  # the old one cannot be taken away, once there is a copy
     "_make_zipfile": {"shutil": _always},
     "_make_tarball": {"shutil": _always},
     # once the contents are there, or have been taken away
@@ -308,7 +364,7 @@ _HANDLED = "During handling of the above exception"
 
 def _left_its_past(error: BaseException) -> bool:
     """Tell whether an error left other errors, or a client's own repeats, behind in another process."""
-    if error.__dict__ and any(name in error.__dict__ for name in _MARKS):
+    if (error.__dict__ and any(name in error.__dict__ for name in _MARKS)) or is_a(error, "ray", "RayTaskError"):
         return True
     if type(error).__qualname__ not in _REMOTE:
         return False

@@ -1,4 +1,4 @@
-"""requests: its ConnectionError says nothing, the error inside it does."""
+"""requests, and niquests that took it over: their ConnectionError says nothing, the error inside it does."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from settled.core.faults import chain
 from settled.core.faults.carried import broken_body, by_answer
+from settled.core.faults.connect import early
 from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, retryable, rules, unwritable
 from settled.core.faults.tls import of_tls
 
@@ -21,10 +22,10 @@ def of_header(error: BaseException, _: Situation) -> Fault:
 
 
 RULES = rules(
-    "requests",
+    *("requests", "niquests"),
     final={
         "ConnectTimeout": retryable("connect_timeout"),
-        "ReadTimeout": ambiguous("read_timeout"),
+        "ReadTimeout": early(ambiguous("read_timeout")),
         "SSLError": of_tls,
         "ChunkedEncodingError": broken_body,
         "ContentDecodingError": broken_body,

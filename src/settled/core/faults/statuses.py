@@ -43,7 +43,7 @@ _TOO_MANY = frozenset({420, 429})  # the first of them before there was the seco
 _UNAVAILABLE = 503
 _TOO_LARGE = 413
 _UNAUTHORIZED = frozenset({401, 419, 440, 498})  # the others: Laravel, IIS, ArcGIS of a session or token that expired
-_PROXY_WANTS_LOGIN = 407
+_WAY_WANTS_LOGIN = frozenset({407, 511})  # a proxy's, a network's: of what stands between us and everybody
 _NO_FUNDS = 402  # by a gate or by the service: where refusals are kept, this is the one that most often is
 _FORBIDDEN = 403
 _CLIENT_ERROR, _SERVER_ERROR = 400, 500
@@ -52,6 +52,8 @@ _CLIENT_ERROR, _SERVER_ERROR = 400, 500
 def of_status(status: int, *, method: str, asks_to_wait: bool, doubtful: bool) -> Fault:
     """Read a status that is no success (400 to 599; anything else is ambiguous)."""
     code = f"http_{status}"
+    if status in _WAY_WANTS_LOGIN:
+        return replace(unready(code), gate=True)  # it says nothing of the call
     if _CLIENT_ERROR <= status < _SERVER_ERROR:
         return _of_4xx(status, code, method=method, asks_to_wait=asks_to_wait, doubtful=doubtful)
     if status == _OVERLOADED or (status == _UNAVAILABLE and asks_to_wait):
@@ -74,8 +76,6 @@ def _of_4xx(status: int, code: str, *, method: str, asks_to_wait: bool, doubtful
         return replace(hopeless(code), own_success=doubtful)
     if status in _BEFORE_EXECUTION or (status == _TOO_LARGE and asks_to_wait):
         return retryable(code)
-    if status == _PROXY_WANTS_LOGIN:
-        return replace(unready(code), gate=True)  # of what stands between us and everybody: it says nothing of the call
     if status in _GATE:
         return replace(refused(code), refresh=status in _UNAUTHORIZED, gate=status != _NO_FUNDS)
     if status in _GONE and method == "DELETE":

@@ -10,7 +10,7 @@ import re
 
 from settled.core.faults import look
 from settled.core.faults.carried import by_answer
-from settled.core.faults.connect import NOT_REACHED, of_dns
+from settled.core.faults.connect import NOT_REACHED, early, of_dns, of_tunnel
 from settled.core.faults.rules import (
     Rule,
     Rules,
@@ -33,6 +33,7 @@ _AMBIGUOUS = {
     errno.ETIMEDOUT: "timeout",
     errno.EAGAIN: "would_block",  # also of an answer that has not come: SO_RCVTIMEO, or a socket that does not block
     errno.EINTR: "interrupted",
+    errno.ESTALE: "estale",  # also of a file that was written to, and of one that was emptied to be
 }
 _LOCAL = {
     errno.EMFILE: "too_many_files",
@@ -40,8 +41,16 @@ _LOCAL = {
     errno.ENOMEM: "no_memory",
 }
 _CUT = {errno.ENOSPC: "disk_full", errno.EDQUOT: "disk_quota", errno.EIO: "io_error"}
-_REFUSED = (*(errno.EROFS, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL),)
-_BUSY = (errno.EBUSY, errno.ETXTBSY, errno.ESTALE)
+_REFUSED = (
+    *(errno.EROFS, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL),
+    *(
+        errno.EXDEV,
+        errno.ENOTEMPTY,
+        errno.ELOOP,
+        errno.EMLINK,
+    ),  # of a file's place: it is named, moved or taken away whole
+)
+_BUSY = (errno.EBUSY, errno.ETXTBSY)
 
 _ALSO_LATER = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 """What a connection that stands gets, too, when the way to the other side is lost while its answer is awaited."""
@@ -49,8 +58,10 @@ _CONNECTS, _STARTS = "create_connection", "_execute_child"
 """The function of socket and of asyncio that connects; that of subprocess that starts a process."""
 _NEVER_STARTED = (errno.E2BIG, errno.ENOEXEC)
 
-_CONNECTING = re.compile(r"Connect call failed|Tunnel connection failed|All connection attempts failed")
-"""How asyncio, http.client and anyio call a connection that was never made."""
+_CONNECTING = re.compile(r"Connect call failed|All connection attempts failed")
+"""How asyncio and anyio call a connection that was never made."""
+_TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})")
+"""How http.client calls a proxy's refusal to make one."""
 
 
 _BEFORE = {
@@ -69,14 +80,18 @@ def _came_before(error: BaseException) -> Fault | None:
     return None
 
 
+@early
 def of_os(error: BaseException, situation: Situation) -> Fault | None:
     """Read an OSError by its number; ``None`` if that says nothing."""
     number = look.number(look.attr(error, "errno"))
-    early = _came_before(error)
-    if early is not None:
-        return early
+    before = _came_before(error)
+    if before is not None:
+        return before
     if number is None and isinstance(error, TimeoutError) and _amid_connecting(error):
         return retryable("connect_timeout")
+    refused_tunnel = _TUNNEL.match(look.text(error))
+    if refused_tunnel:
+        return of_tunnel(look.number(refused_tunnel[1]))
     if _never_connected(error):
         return retryable(NOT_REACHED.get(number or 0, "connect_failed"))
     if number == errno.EAGAIN and look.came_through([error], _STARTS):
@@ -152,9 +167,9 @@ RULES = {
         final={
             "InvalidURL": unwritable("invalid_url"),
             "NotConnected": unwritable("not_connected"),
-            "RemoteDisconnected": ambiguous("disconnected"),
-            "IncompleteRead": ambiguous("incomplete_read"),
-            "HTTPException": ambiguous("protocol_error"),
+            "RemoteDisconnected": early(ambiguous("disconnected")),
+            "IncompleteRead": early(ambiguous("incomplete_read")),
+            "HTTPException": early(ambiguous("protocol_error")),
         },
     ),
     **rules(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from settled.core.faults import (
     aiohttp,
     botocore,
+    ftp,
     google,
     grpc,
     httpx,
@@ -39,7 +40,23 @@ if TYPE_CHECKING:
 RULES = {
     name: rule
     for source in (
-        *(aiohttp, botocore, google, grpc, httpx, kafka, mcp, models, mongo, mysql, postgres, process, python, redis),
+        *(
+            aiohttp,
+            botocore,
+            ftp,
+            google,
+            grpc,
+            httpx,
+            kafka,
+            mcp,
+            models,
+            mongo,
+            mysql,
+            postgres,
+            process,
+            python,
+            redis,
+        ),
         *(requests, smtp, ssh, stdlib, tls, urllib3, vendors, websockets),
     )
     for name, rule in source.RULES.items()

@@ -2,38 +2,39 @@
 
 A certificate that is not accepted and a failed handshake come before the first byte of the request. What breaks the
 protocol later has the same names: a server that falls back to plain text has a wrong version number, too. So the error
-must have come through the handshake.
+must have come through the handshake. In TLS 1.3 that of the client is over before the server has looked at *its*
+certificate: then a refusal of that one comes in the place of an answer.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from settled.core.faults import chain, look
+from settled.core.faults.early import came_early
 from settled.core.faults.rules import Situation, ambiguous, is_a, retryable, rules, unready
 
 if TYPE_CHECKING:
     from settled.core.model import Fault
 
-_HANDSHAKE = "do_handshake"
-"""The function of the ssl module, over sockets and in memory."""
-
-_BEFORE_THE_REQUEST = (
-    *("WRONG_VERSION_NUMBER", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE", "NO_CIPHERS_AVAILABLE"),
-    *("HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "UNRECOGNIZED_NAME", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"),
-    *("UNKNOWN_CA", "CERTIFICATE", "DH_KEY_TOO_SMALL", "UNSAFE_LEGACY_RENEGOTIATION", "NO_APPLICATION_PROTOCOL"),
-)
+_NOT_LET_IN = re.compile(r"ALERT_(?:(?:BAD_)?CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED|UNSUPPORTED_CERTIFICATE)")
+"""Alerts of the other side about who we are: a request of somebody who is not let in is not looked at."""
 
 
 def of_tls(error: BaseException, _: Situation | None = None) -> Fault:
     """Read an SSL error of any library by the ssl module's own error inside it."""
     if rejected_certificate(error):
         return unready("tls_certificate")
-    shaking = [inner for inner in chain.inside(error) if is_a(inner, "ssl", "SSLError")]
-    reasons = [look.text(look.attr(inner, "reason")) for inner in shaking if look.came_through([inner], _HANDSHAKE)]
-    if any(sign in reason for reason in reasons for sign in _BEFORE_THE_REQUEST):
-        return retryable("tls_handshake")
-    return ambiguous("tls_error")
+    if not_let_in(error):
+        return unready("tls_client_certificate")
+    return retryable("tls_handshake") if came_early(error) else ambiguous("tls_error")
+
+
+def not_let_in(error: BaseException) -> bool:
+    """Tell whether the other side did not accept our certificate, or wanted one."""
+    inside = [inner for inner in chain.inside(error) if is_a(inner, "ssl", "SSLError")]
+    return any(_NOT_LET_IN.search(look.text(look.attr(inner, "reason"))) for inner in inside)
 
 
 def rejected_certificate(error: BaseException) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settled.core.faults import look
-from settled.core.faults.rules import unready, unwritable
+from settled.core.faults.early import came_early
+from settled.core.faults.rules import retryable, unready, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,3 +63,9 @@ def of_unsent(error: BaseException) -> Fault | None:
         if building is not None and building(frame.f_locals):
             return unwritable("invalid_request")
     return unwritable("invalid_request") if _never_started(error) else None
+
+
+def of_unknown(error: BaseException) -> Fault | None:
+    """Do the same for an error of which nothing is known: also one that came up as a connection was made."""
+    said = of_unsent(error)
+    return retryable("connect_failed") if said is None and came_early(error) else said

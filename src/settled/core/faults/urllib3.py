@@ -1,13 +1,13 @@
-"""urllib3, also beneath requests and botocore."""
+"""urllib3, also beneath requests and botocore; its fork beneath niquests has either name."""
 
 from __future__ import annotations
 
-from settled.core.faults.connect import connecting
+from settled.core.faults.connect import connecting, early
 from settled.core.faults.rules import ambiguous, local, retryable, rules, unwritable
 from settled.core.faults.tls import of_tls
 
 RULES = rules(
-    "urllib3",
+    *("urllib3", "urllib3_future"),
     final={
         "NewConnectionError": connecting,
         "ConnectTimeoutError": retryable("connect_timeout"),
@@ -17,8 +17,8 @@ RULES = rules(
         "LocationValueError": unwritable("invalid_url"),
         "InvalidHeader": ambiguous("protocol_error"),  # of the answer: two lengths, a Retry-After that is none
         "SSLError": of_tls,
-        "ReadTimeoutError": ambiguous("read_timeout"),
-        "ProtocolError": ambiguous("protocol_error"),
+        "ReadTimeoutError": early(ambiguous("read_timeout")),
+        "ProtocolError": early(ambiguous("protocol_error")),
         "IncompleteRead": ambiguous("incomplete_read"),
         "DecodeError": ambiguous("broken_body"),
         "ResponseError": ambiguous("retries_exhausted"),
