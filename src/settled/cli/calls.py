@@ -6,6 +6,7 @@ import typer
 
 from settled.api.people import facts
 from settled.api.people.deciding_many import Filter
+from settled.api.people.evidence import evidence
 from settled.cli import output, show
 from settled.cli.filters import complain_of
 from settled.cli.options import AppOption, JournalOption, JsonOption, Operation
@@ -82,5 +83,5 @@ def show_call(
     """Show one call with every attempt and its log."""
     with opened(Given(journal, app)) as target:
         call = target.call(op)
-        document = show.document(target, call)
+        document = evidence(target.guard, call)
         output.emit(as_json, document, lambda: show.call(target, call, document))

@@ -1,8 +1,9 @@
 """``settled queue``: what waits for a person, and what a person decides."""
 
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stdout
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -10,11 +11,12 @@ import typer
 from settled.api.people import explain, facts, findings
 from settled.api.people.deciding import decide
 from settled.api.people.deciding_many import Filter
-from settled.api.people.findings import open_findings
-from settled.api.people.queue import aprobe, claims, look_at, look_away, run_of, under_way
+from settled.api.people.evidence import evidence
+from settled.api.people.listing import Listed, listed
+from settled.api.people.queue import aprobe, claims, look_at, look_away, under_way
 from settled.cli import output, show, verdicts
 from settled.cli.exits import Exit, refusals
-from settled.cli.filters import ListedFilter, RunFilter, ToolFilter, chosen, kinds_of
+from settled.cli.filters import ListedFilter, RunFilter, ToolFilter, complain_of, kinds_of
 from settled.cli.options import AppOption, ByOption, FailOption, JournalOption, JsonOption, Operation, who
 from settled.cli.resolving import resolve
 from settled.cli.target import Given, Target, opened
@@ -24,7 +26,6 @@ from settled.core.instead.by_hand import is_by_hand
 from settled.core.model import Moment
 from settled.core.noted.findings import Finding
 from settled.core.states import State
-from settled.journals.unread import noting
 
 queue = typer.Typer(
     name="queue",
@@ -63,41 +64,22 @@ def list_queue(
     to no run and has no such state. A filter that names a tool or a run that nothing on record has is an error.
     """
     meant = Filter(tool, kinds_of(state), run=run)
-    with opened(Given(journal, app)) as target, noting() as unread:
-        noted = [finding for finding in open_findings(target.journal) if meant.finds(finding)]
-        found, now = meant.chosen(target.journal) if noted else chosen(target, meant), target.journal.now()
-        looking, apart = claims(target.journal), under_way(target.journal)
-        runs = [run_of(target.journal, call) for call in found[:limit]]
-        rows = [
-            facts.of_call(call, now) | {"run": run} | facts.of_claim(looking.get(call.operation_id))
-            for call, run in zip(found, runs, strict=False)
-        ]
-        document = {"total": len(found) + len(noted), "calls": rows, "under_way": asdict(apart)}
-        document |= {"findings": [facts.of_finding(finding) for finding in noted], "unreadable": list(unread)}
-        queued = Waiting(found, runs, noted, looking, filtered=meant != Filter())
-        output.emit(as_json, document, lambda: _show_list(target, queued, limit))
+    with opened(Given(journal, app)) as target:
+        queued, apart = listed(target.journal, meant, limit), under_way(target.journal)
+        if not queued:
+            complain_of(target, meant)
+        document = queued.facts() | {"under_way": asdict(apart)}
+        output.emit(as_json, document, lambda: _show_list(target, queued, limit, filtered=meant != Filter()))
         show.tell_under_way(target, apart, as_json=as_json)
-        show.tell_unread(target, unread, as_json=as_json)
-    if fail and (found or noted or unread):
+        show.tell_unread(target, queued.unread, as_json=as_json)
+    if fail and (queued or queued.unread):
         raise typer.Exit(Exit.ATTENTION)
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """What waits for a person."""
-
-    calls: list[Call]
-    runs: list[str | None]
-    """Of those calls that are shown."""
-    noted: list[Finding]
-    looking: dict[str, dict[str, Any]]
-    filtered: bool
-
-
-def _show_list(target: Target, queue: Waiting, limit: int) -> None:
-    now, calls, noted = target.journal.now(), queue.calls, queue.noted
-    if not calls and not noted:
-        output.tell("nothing that is meant by this waits" if queue.filtered else "nothing waits for a person")
+def _show_list(target: Target, queue: Listed, limit: int, *, filtered: bool) -> None:
+    now, calls, noted = queue.now, queue.calls, queue.findings
+    if not queue:
+        output.tell("nothing that is meant by this waits" if filtered else "nothing waits for a person")
         return
     rows = [(*_row(call, now, queue.looking), run or "-") for call, run in zip(calls, queue.runs, strict=False)]
     rows += [(*_row_of(finding, now), "-") for finding in noted[: limit - len(rows)]]
@@ -116,7 +98,7 @@ def _row_of(finding: Finding, now: Moment) -> tuple[str, ...]:
     return finding.finding_id, since, finding.kind, finding.tool, findings.words(finding)
 
 
-def _row(call: Call, now: Moment, looking: dict[str, dict[str, Any]]) -> tuple[str, ...]:
+def _row(call: Call, now: Moment, looking: Mapping[str, dict[str, Any]]) -> tuple[str, ...]:
     star = "" if call.terms.declared else " *"
     what = "held" if call.held else explain.waiting(call, now) or ""
     since = age(call.created.wall, now.wall).removesuffix(" ago")
@@ -140,7 +122,7 @@ def show_waiting(
             return
         call = target.call(op)
         claim = claims(target.journal).get(call.operation_id)
-        document = show.document(target, call) | facts.of_claim(claim) | {"next": verdicts.commands(target, call)}
+        document = evidence(target.guard, call) | facts.of_claim(claim) | {"next": verdicts.commands(target, call)}
         output.emit(as_json, document, lambda: _show(target, call, document))
 
 
@@ -264,7 +246,7 @@ def probe_call(
         call = target.call(op)
         with refusals(), redirect_stdout(sys.stderr):
             probing = target.guard.floor.home.run(aprobe(target.guard, call.operation_id, wait=wait))
-        document = {"said": probing.said, "words": probing.words} | show.document(target, probing.call)
+        document = {"said": probing.said, "words": probing.words} | evidence(target.guard, probing.call)
         output.emit(as_json, document, lambda: _show_probing(target, probing.call, probing.said, probing.words))
     if probing.call.state is State.UNKNOWN:
         raise typer.Exit(Exit.ATTENTION)

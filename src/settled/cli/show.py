@@ -4,58 +4,18 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from settled.api.people import explain, facts, findings
-from settled.api.people.queue import UnderWay, living, run_of
-from settled.api.people.story import name_of
+from settled.api.people import facts, findings
+from settled.api.people.queue import UnderWay, living
 from settled.cli import output
 from settled.cli.exits import Exit, Problem
 from settled.cli.target import Target
 from settled.cli.words import local, moment, plural
-from settled.core.approval.drafts import LookAtDraft
 from settled.core.call import Call
 from settled.core.model import Attempt, Exchange
 from settled.core.noted.findings import Finding
-from settled.core.parts import LookAtItems
 from settled.core.states import State
 
 Document = dict[str, Any]
-
-
-def document(target: Target, call: Call) -> Document:
-    """Return all that is known of a call, with stable names."""
-    now, alive = target.journal.now(), living(call)
-    arguments, hidden = facts.arguments_of(target.guard, call)
-    result, note = facts.result_of(target.guard, call)
-    return {
-        **facts.of_call(call, now),
-        "run": run_of(target.journal, call),
-        "undoes_what": _undone(target, call),
-        "arguments": arguments,
-        "arguments_note": hidden,
-        "leave": facts.of_leave(call),
-        "result": result,
-        "result_note": note,
-        "draft": _draft(target, call),
-        "items": facts.of_items(target.journal.perform(LookAtItems(call.operation_id))[1]),
-        "attempts": [facts.of_attempt(attempt, call, now, alive[attempt.no]) for attempt in call.attempts],
-        "doubt": facts.of_doubt(call, now) if explain.waiting(call, now) else None,
-        "log": [facts.of_log(row) for row in target.journal.log(call.operation_id)],
-    }
-
-
-def _undone(target: Target, call: Call) -> str | None:
-    """Return the step that a compensation undoes, as it could have been written."""
-    step = target.journal.get(facts.undone_by(call) or "")
-    return None if step is None else name_of(target.guard, step)
-
-
-def _draft(target: Target, call: Call) -> Document | None:
-    """Return the draft that the call confirms: what a person who gives leave gives it to."""
-    draft = target.journal.perform(LookAtDraft(call.operation_id))[1] if call.terms.drafted else None
-    if draft is None:
-        return None
-    result, note = facts.result_of(target.guard, draft)
-    return {"operation_id": draft.operation_id, "state": str(draft.state), "result": result, "note": note}
 
 
 def call(target: Target, it: Call, known: Document) -> None:

@@ -164,7 +164,7 @@ def resolve(
         raise DeclarationError(f"{verdict!r} is no verdict: happened, did_not_happen, hold or undone")
     if not by.strip() or not reason.strip():
         raise DeclarationError("a verdict needs a name (by=) and a reason (reason=)")
-    call = guard.journal.get(operation_id) if any_tenant else _own(guard, operation_id)
+    call = guard.journal.get(operation_id) if any_tenant else own(guard, operation_id)
     if call is None:
         raise DeclarationError(f"no call of tenant {guard.tenant!r} has the operation id {operation_id!r}")
     given = verdict == "happened" and result is not NOT_GIVEN
@@ -191,7 +191,7 @@ def heed(guard: Guard, call: Call) -> None:
         guard.journal.perform(Conclude(run_id, step.tenant))
 
 
-def _own(guard: Guard, operation_id: str) -> Call | None:
+def own(guard: Guard, operation_id: str) -> Call | None:
     """Return a call of the guard's tenant; another tenant's is as if there were none."""
     call = guard.journal.get(operation_id)
     return call if call is not None and call.tenant == guard.tenant else None
@@ -199,7 +199,7 @@ def _own(guard: Guard, operation_id: str) -> Call | None:
 
 def look(guard: Guard, operation_id: str) -> Result[Any] | None:
     """Return how a recorded call stands."""
-    call = _own(guard, operation_id)
+    call = own(guard, operation_id)
     if call is None:
         return None
     tool = tool_of(guard, call)

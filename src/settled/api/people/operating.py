@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from settled.api.people import care, deciding
+from settled.api.people.deciding_many import Filter
+from settled.api.people.evidence import evidence
 from settled.api.people.ledgers import acompare_all, checked_since
+from settled.api.people.listing import listed
 from settled.api.people.pausing import pause
 from settled.api.runs import rewinding
 from settled.api.steps import adrive, drive
@@ -146,6 +149,26 @@ class Operating:
     def resume(self, tool: str, *, by: str, reason: str) -> None:
         """Let a paused tool be called again. Raises ``DeclarationError`` if it is not paused."""
         pause(self._guard, tool, by=by, reason=reason, resume=True)
+
+    def waiting(self, *, tool: str | None = None, run: str | None = None, limit: int = 100) -> dict[str, Any]:
+        """Return what waits for a person, of this guard's tenant, as plain data that JSON can hold.
+
+        ``total``, and lists: ``calls`` (the oldest first, at most ``limit``), ``findings`` (of comparisons with a
+        tool's ledger), ``unreadable`` (records of which nobody can tell). As ``settled queue list --json`` has it.
+        Raises ``JournalError``.
+        """
+        meant = Filter(tool, tenant=self.tenant, run=run)
+        return listed(self.floor.journal, meant, limit).facts()
+
+    def evidence(self, operation_id: str) -> dict[str, Any] | None:
+        """Return all that is known of a recorded call, or ``None`` if there is none of this guard's tenant.
+
+        Its arguments and result, every attempt with what proves what, its log, the leave that it waits for, and which
+        verdicts are open: plain data that JSON can hold, as ``settled calls show --json`` has it. Raises
+        ``JournalError``.
+        """
+        call = care.own(self._guard, operation_id)
+        return None if call is None else evidence(self._guard, call)
 
     def look(self, operation_id: str) -> Result[Any] | None:
         """Return how a recorded call stands, or ``None`` if there is none."""
