@@ -17,7 +17,7 @@ _INTRODUCTION = """\
 Made of the docstrings, which `help(settled.Guard)` and an editor show too. Times are seconds. What a `Result` says, and
 what a loop does about it, is told in [results](results.md)."""
 _METHODS = ("tool", "model", "add", "run", "join", "dispatch", "adispatch", "close")
-_OPERATING = ("look", "approve", "refuse", "resolve", "pause", "resume", "reconcile", "rewind")
+_OPERATING = ("waiting", "evidence", "look", "approve", "refuse", "resolve", "pause", "resume", "reconcile", "rewind")
 _RUN = ("status", "saved_state", "save", "gather", "compensate", "untold", "token", "lanes")
 _POLICIES = ("Backoff", "RetryBudget", "BreakerPolicy", "TokenWindow")
 _SAYING = ("Happened", "NotHappened", "Inconclusive", "NotExecuted", "Executed", "PartlyDone", "Effect")
