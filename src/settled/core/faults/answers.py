@@ -27,6 +27,7 @@ _CONFLICT = 409
 _BAD_REQUEST = (400, 422)
 _UNAVAILABLE = 503
 _OF_CACHES = frozenset({"x-varnish", "x-served-by", "x-cache"})
+_PAUSES = ("retry-after", "retry-after-ms")
 _THROTTLING_5XX = (503, 529)
 
 
@@ -42,8 +43,9 @@ class Answer:
 
     @property
     def asks_to_wait(self) -> bool:
-        """Whether it names a pause outright."""
-        return "retry-after" in self.headers or "retry-after-ms" in self.headers
+        """Whether it names a pause outright, and not by a word that is none."""
+        named = {name: self.headers[name] for name in _PAUSES if name in self.headers}
+        return bool(named) and retry_after_lowered(named, now=0.0) is not None
 
     @property
     def from_between(self) -> bool:
