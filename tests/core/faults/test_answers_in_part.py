@@ -86,7 +86,16 @@ def test_a_refusal_of_all_of_it_stays_one(body):
 @pytest.mark.parametrize("error", [{"code": "rate_limit_exceeded"}, {"type": "overloaded_error"}])
 def test_the_throttling_of_what_a_request_depended_on_says_nothing_of_what_was_done_before(error):
     assert read(429, {"error": {"message": "words", **error}}) == "retryable none"
-    assert read(424, {"error": {"message": "words", **error}}) == "unknown maybe"
+    for status in (408, 424, 444, 460, 499):
+        assert read(status, {"error": {"message": "words", **error}}) == "unknown maybe"
+
+
+@pytest.mark.parametrize(
+    "code", ["already_exists", "DuplicateName", "OperationAborted", "insufficient_quota", "AccessDenied"]
+)
+@pytest.mark.parametrize("status", [408, 424, 444, 460, 499])
+def test_no_code_says_that_nothing_was_done_where_the_other_side_gave_up_waiting(code, status):
+    assert read(status, {"error": {"message": "words", "code": code}}) == "unknown maybe"
 
 
 # --- streams ---

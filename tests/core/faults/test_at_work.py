@@ -68,3 +68,17 @@ def test_but_of_a_session_whose_time_is_over_or_of_a_pace(status):
 def test_a_network_that_wants_a_login_has_let_nothing_through():
     fault = classify_response(511, {}, "<html>")
     assert (fault.kind, fault.evidence, fault.local) == ("permanent", "none", True)
+
+
+@pytest.mark.parametrize(
+    ("pause", "named"),
+    [
+        *((pause, True) for pause in ("0", "30", "1.5", "99999999999999", "Wed, 21 Oct 2015 07:28:00 GMT")),
+        *((pause, False) for pause in ("", " ", "-1", "never", "soon", "1e3", "NaN", "30 s")),
+    ],
+)
+def test_a_pause_that_is_none_makes_no_busy_server_of_a_failed_one(pause, named):
+    headers = {"Retry-After": pause}
+    assert classify_response(503, headers, b"").evidence == ("none" if named else "maybe")
+    assert classify_response(409, headers, b"").in_progress is named
+    assert classify_response(429, headers, b"").evidence == "none"

@@ -98,3 +98,67 @@ def test_an_error_that_names_two_causes_is_not_told_by_the_phase_of_one():
     assert classify(protocol("words", shaken, lost)).evidence is Evidence.MAYBE
     assert classify(ExceptionGroup("words", [shaken, lost])).evidence is Evidence.MAYBE
     assert classify(protocol("words", ExceptionGroup("words", [shaken, lost]))).evidence is Evidence.MAYBE
+
+
+# --- a time limit that broke in on an SDK ---
+
+
+def cut_off(path, **variables):
+    """Return what a time limit becomes that was over as a client connected, beneath this function."""
+    cancelled = through(path, through("anyio._core._sockets.connect_tcp", asyncio.CancelledError()), **variables)
+    error = TimeoutError()
+    error.__cause__ = cancelled
+    return error
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("openai._base_client.request", "retries_taken"),
+        ("any_one._base_client.request", "retries_taken"),
+        ("mistralai.utils.retries.retry_with_backoff_async", "retries"),
+        ("aiohttp_retry.client._do_request", "current_attempt"),
+    ],
+)
+def test_as_it_connected_for_a_later_try_an_earlier_one_may_have_been_executed(path, name):
+    first = 1 if name == "current_attempt" else 0
+    assert classify(cut_off(path, **{name: first})).evidence is Evidence.NONE
+    assert classify(cut_off(path, **{name: first + 1})).evidence is Evidence.MAYBE
+
+
+def test_elsewhere_a_time_limit_proves_nothing():
+    error = TimeoutError()
+    error.__cause__ = through("httpx._client.send", asyncio.CancelledError())
+    assert classify(error).evidence is Evidence.MAYBE
+
+
+def test_what_was_handled_as_it_connected_may_have_been_done():
+    error = cut_off("shop.send")
+    assert classify(error).evidence is Evidence.NONE
+    error.__cause__.__context__ = made("httpx.ReadTimeout")
+    assert classify(error).evidence is Evidence.MAYBE
+
+
+def lost():
+    raise ConnectionResetError(errno.ECONNRESET, "")
+
+
+def test_a_real_time_limit_around_a_hand_written_repeat():
+    async def send():
+        async with asyncio.timeout(0.1):
+            try:
+                lost()
+            except OSError:
+                async with aiohttp.ClientSession(connector=Hanging()) as session:
+                    await session.post("http://127.0.0.1:1/")
+
+    with pytest.raises(TimeoutError) as caught:
+        asyncio.run(send())
+    assert classify(caught.value).evidence is Evidence.MAYBE
+
+
+class Hanging(aiohttp.TCPConnector):
+    """Never connects."""
+
+    async def _create_connection(self, *_, **__):
+        await asyncio.sleep(60)

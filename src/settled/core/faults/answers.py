@@ -13,7 +13,7 @@ from settled.core.faults import bodies, enclosed, look
 from settled.core.faults.codes import AWS_THROTTLED, at_work, late, of_codes, proves_refusal, spent
 from settled.core.faults.retry_after import RESETS, may_retry, retry_after_lowered
 from settled.core.faults.rules import invalid, refused, throttled, weakened
-from settled.core.faults.statuses import of_status
+from settled.core.faults.statuses import AMBIGUOUS, of_status
 from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.values import replace
 
@@ -26,8 +26,8 @@ _FORBIDDEN = 403
 _CONFLICT = 409
 _BAD_REQUEST = (400, 422)
 _UNAVAILABLE = 503
-_DEPENDED = 424
 _OF_CACHES = frozenset({"x-varnish", "x-served-by", "x-cache"})
+_PAUSES = ("retry-after", "retry-after-ms")
 _THROTTLING_5XX = (503, 529)
 
 
@@ -43,8 +43,9 @@ class Answer:
 
     @property
     def asks_to_wait(self) -> bool:
-        """Whether it names a pause outright."""
-        return "retry-after" in self.headers or "retry-after-ms" in self.headers
+        """Whether it names a pause outright, and not by a word that is none."""
+        named = {name: self.headers[name] for name in _PAUSES if name in self.headers}
+        return bool(named) and retry_after_lowered(named, now=0.0) is not None
 
     @property
     def from_between(self) -> bool:
@@ -158,14 +159,14 @@ def _agreed(by_code: Fault, by_status: Fault, answer: Answer) -> Fault:
 
 def _proves(by_code: Fault, answer: Answer) -> bool:
     # a 409 may say no more than "invalid_request_error": that leaves open whether something was done before
-    if answer.doubtful:
+    if answer.doubtful or answer.status in AMBIGUOUS:
         return False
     return answer.status == _CONFLICT if at_work(by_code.code) else proves_refusal(by_code.code)
 
 
 def _throttler(answer: Answer) -> bool:
     # a 500 may hand on the throttling of some service behind it, after half of the work; so does a 424 by its name
-    if (answer.status < 500 and answer.status != _DEPENDED) or answer.status in _THROTTLING_5XX:  # noqa: PLR2004 (same)
+    if (answer.status < 500 and answer.status not in AMBIGUOUS) or answer.status in _THROTTLING_5XX:  # noqa: PLR2004 (same)
         return True
     return any(code in AWS_THROTTLED for code in answer.codes)
 

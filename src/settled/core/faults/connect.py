@@ -76,5 +76,7 @@ def cut_off(error: BaseException) -> bool:
     cancelled = error.__cause__
     if cancelled is None or not isinstance(error, TimeoutError) or not is_a(cancelled, "asyncio", "CancelledError"):
         return False
+    if chain.context(cancelled) is not None:  # it connected as it handled something else
+        return False
     ways = [(frame.f_code.co_name, look.package(frame)) for frame in look.frames(cancelled)]
     return any(way in ways for way in _CONNECTS.items()) and not repeats.hidden((cancelled,))

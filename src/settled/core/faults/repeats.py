@@ -216,9 +216,10 @@ def _counted_up(known: Locals) -> bool:
 _COUNT = re.compile(r"^(?!max|total)\w*(?:attempt|retr|tries)", re.IGNORECASE)
 
 
-def _fern(known: Locals) -> bool:
-    """Tell of the SDKs that Fern makes: what is to be sent anew calls itself."""
-    return "request_options" in known and (look.number(known.get("retries")) or 0) > 0
+def _made_by_machine(known: Locals) -> bool:
+    """Tell of the SDKs that Fern makes, of which what is to be sent anew calls itself, and Stainless, which count."""
+    name = "retries" if "request_options" in known else "retries_taken"
+    return (look.number(known.get(name)) or 0) > 0
 
 
 def _never(_: Locals) -> bool:
@@ -278,7 +279,7 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
         "xmlrpc": _above("i", 0),
         "jira": _repeats("max_retries"),
         **dict.fromkeys(("discord", "nextcord", "disnake"), _above("tries", 0)),
-        _ANY: _fern,
+        _ANY: _made_by_machine,
     },
     "handle_request": _TRANSPORTS,
     "handle_async_request": _TRANSPORTS,

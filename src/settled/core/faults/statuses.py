@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 # 444, 460, 499: a proxy's note that its client went away; the service behind it was asked
 # 424: what it depended on has failed, and that may have done its part (a model that ran, a tool that was called)
-_AMBIGUOUS = frozenset({408, 424, 444, 460, 499})
+AMBIGUOUS = frozenset({408, 424, 444, 460, 499})
+"""What was asked for may be done, or being done: no code says otherwise."""
 _CONFLICT = frozenset({409, 412})
 _AT_WORK = 409  # with a pause, by the IETF's draft on Idempotency-Key: the same request is under way
 _BEFORE_EXECUTION = frozenset({421, 423, 425, 449})
@@ -68,7 +69,7 @@ def of_status(status: int, *, method: str, asks_to_wait: bool, doubtful: bool) -
 def _of_4xx(status: int, code: str, *, method: str, asks_to_wait: bool, doubtful: bool) -> Fault:
     if status in _TOO_MANY:
         return throttled(code)
-    if status in _AMBIGUOUS:
+    if status in AMBIGUOUS:
         return ambiguous(code)
     if status == _AT_WORK and asks_to_wait:
         return in_progress(code)
