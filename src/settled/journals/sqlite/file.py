@@ -25,6 +25,7 @@ from settled.journals.sqlite.left_log import check_log
 from settled.journals.sqlite.lending import Lending
 from settled.journals.sqlite.same_file import SameFile
 from settled.journals.sqlite.trouble import explained
+from settled.journals.sqlite.turn import Turn
 from settled.journals.sqlite.waiting import use_wal
 
 if TYPE_CHECKING:
@@ -84,12 +85,14 @@ class JournalFile:
         self.commits = 0
         """The highest commit number that this process has seen."""
         self._same = SameFile(self.path)
+        self.turn = Turn(self.path)
         self._begin(closed=False)
         _files[id(self)] = self
 
     def forget_connections(self, *, closed: bool) -> None:
         """Begin without any, in a forked child, which must not touch those of its parent."""
         self._leave()
+        self.turn.leave()
         self._same.log_may_go()
         self._begin(closed=closed)
 
@@ -101,10 +104,8 @@ class JournalFile:
             self._leave()
 
     def _leave(self) -> None:
-        connections = (*self._idle, *([self._writer] if self._writer is not None else ()))
-        if connections:
+        for connection in (*self._idle, *filter(None, [self._writer])):
             self._same.leave()
-        for connection in connections:
             _abandon(connection)
 
     def _begin(self, *, closed: bool) -> None:
@@ -324,11 +325,12 @@ class JournalFile:
             self._open -= 1
             try:
                 self._same.check(connection)
-            except (JournalError, sqlite3.Error) as fault:
-                if isinstance(fault, JournalError):
-                    _abandon(connection)
-                    self._same.leave()
-                    return
+            except JournalError:
+                _abandon(connection)
+                self._same.leave()
+                return
+            except sqlite3.Error:
+                pass
             if not self._open:
                 self._same.log_may_go()  # before it does: another of this process may look
             with suppress(sqlite3.Error):
