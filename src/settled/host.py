@@ -9,9 +9,14 @@ import subprocess
 import sys
 import time
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
 from settled.core.model import Moment, Owner
+
+_NAMES: Final = ("/etc/machine-id", "/var/lib/dbus/machine-id")
+"""Where the name of a machine is kept."""
 
 
 @cache
@@ -73,38 +78,80 @@ def _process(pid: int) -> Owner:
 
 @cache
 def _space() -> str:
+    """Return within what this process's number is unique, and what names the machine: not all have one that does."""
     with contextlib.suppress(OSError):
-        return str(Path("/proc/self/ns/pid").readlink())
-    return sys.platform
+        return f"{_machine()}/{Path('/proc/self/ns/pid').readlink()}"
+    return f"{_machine()}/{sys.platform}"
+
+
+@cache
+def _machine() -> str:
+    """Return what names this machine over its boots, empty where nothing does: as in most containers."""
+    for file in _NAMES:
+        with contextlib.suppress(OSError):
+            if named := Path(file).read_bytes().strip():
+                return _digest(named)  # the name itself is not to be told to others: see machine-id(5)
+    if sys.platform == "linux":
+        return ""
+    import uuid  # noqa: PLC0415 - it takes longer to load than the rest of this
+
+    return _digest(str(uuid.getnode()).encode())
+
+
+def _digest(name: bytes) -> str:
+    return sha256(b"settled " + name).hexdigest()[:16]
 
 
 def _started(pid: int) -> str | None:
-    """Return what tells this process from an earlier one with the same number; ``None`` if it is gone."""
+    """Return what tells this process from an earlier one with the same number; ``None`` if it is gone.
+
+    Empty: it is there, and cannot be looked at.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-    except FileNotFoundError:
-        return None if Path("/proc/self/stat").exists() else _started_by_ps(pid)
     except OSError:
-        return ""
+        return (_started_by_ps(pid) or "") if _is_there(pid) else None
     return None if fields[0] in "ZX" else fields[19]
 
 
-def _started_by_ps(pid: int) -> str | None:
-    command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
+def _is_there(pid: int) -> bool:
+    """Ask the kernel: ``/proc`` and ``ps`` are silent also on what others run (hidepid=, ProtectProc=)."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=5)  # noqa: S603 - fixed command
+        if sys.platform != "win32":  # where this would be Ctrl-C
+            os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    return True
+
+
+def _started_by_ps(pid: int) -> str:
+    if sys.platform == "linux":
+        return ""
+    command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
+    plain = {"LC_ALL": "C", "TZ": "UTC"}  # else two processes of other tongues or time zones take each other for dead
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=5, env=plain)  # noqa: S603 - fixed command
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip() or None
+    return done.stdout.strip()
 
 
 def alive(owner: Owner) -> bool | None:
     """Return whether a process lives; ``None`` where it cannot be told from here."""
     if owner.boot != boot_id():
-        return False if owner.host == socket.gethostname() else None
+        return False if _was_here(owner) else None
     if owner.space != _space():
         return None
     started = _started(owner.pid)
     if started is None or (started and owner.started and started != owner.started):
         return False
     return True if started else None
+
+
+def _was_here(owner: Owner) -> bool:
+    """Whether a process of another boot ran on this machine: many machines, and containers, share a host's name."""
+    machine = owner.space.partition("/")[0]
+    named_by_clock = "/" in owner.boot or "/" in boot_id()  # one boot may have two such names
+    return bool(machine) and machine == _machine() and owner.host == socket.gethostname() and not named_by_clock

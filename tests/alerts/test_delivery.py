@@ -329,6 +329,37 @@ def test_a_receiver_that_hangs_holds_up_no_other_receiver(place, monkeypatch):
     assert len(kept.notices) == 3
 
 
+def test_a_receiver_that_never_comes_back_is_told_anew_in_the_end(place, monkeypatch):
+    """As one whose host sends a byte now and then for ever: each step of it ends in time."""
+    monkeypatch.setattr("settled.api.alerts.delivering.LONGEST", 0.1)
+    monkeypatch.setattr("settled.api.alerts.delivering.GIVEN_UP", 1.0)
+    monkeypatch.setattr("settled.api.alerts.alerting.pause_after", lambda *_: 0.0)
+    never, told = threading.Event(), []
+
+    class HangsOnce:
+        name = "hangs"
+
+        def deliver(self, notice):
+            told.append(notice.notice_id)
+            if len(told) == 1:
+                never.wait(60)
+
+    with settled.Guard(place, alerts=HangsOnce()) as guard:
+        guard.floor.keeper.chores.pop()
+        declare(guard)[0].call(to="a")
+        round_of(guard)
+        round_of(guard)
+        assert len(told) == 1
+
+        def again():
+            round_of(guard)
+            return not guard.journal.alerts()
+
+        until(again, "it to be told anew")
+    never.set()
+    assert told == [told[0]] * 2, "under the same id"
+
+
 def test_without_a_thread_receivers_are_told_all_the_same(place):
     kept = Kept()
     with settled.Guard(place, alerts=kept) as guard:

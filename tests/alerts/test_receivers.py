@@ -108,7 +108,19 @@ def test_a_secret_that_is_none_is_refused_and_not_repeated(secret):
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize("url", ["", "example.org", "ftp://example.org/", "https://", "http://example.org/hook"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "example.org", "ftp://example.org/", "https://", "http://example.org/hook"),
+        *("https://example.org:99999/", "https://example.org:port/", "https://example.org:0/", "https://[::1/"),
+        *(
+            "https://example.org/a b",
+            "https://example.org/\u00fc",
+            "https://example.org\n/x",
+            "https://example.org/\x00",
+        ),
+    ],
+)
 def test_an_address_that_cannot_work_is_refused(url):
     with pytest.raises(DeclarationError, match="https://"):
         Webhook(url, SECRET)
@@ -118,6 +130,12 @@ def test_a_name_holds_nothing_secret():
     assert (
         Webhook("https://user:pass@example.org/T000/verysecret?token=x", SECRET).name == "webhook https://example.org"
     )
+
+
+def test_a_user_in_the_address_is_told_to_its_host(inbox):
+    Webhook(inbox.url.replace("//", "//ann%40home:s%3Acret@"), SECRET).deliver(NOTICE)
+    kind, _, told = inbox.headers[0]["authorization"].partition(" ")
+    assert (kind, base64.b64decode(told)) == ("Basic", b"ann@home:s:cret")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import time
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from settled.errors import DeclarationError
 from settled.observe.posting import post
@@ -34,7 +34,7 @@ class Webhook:
     """Posts each alert to an address.
 
     Args:
-        url: ``https://…``; ``http`` only to this machine.
+        url: ``https://…``, with ``user:password@`` where the host wants them; ``http`` only to this machine.
         secret: ``whsec_`` and base64 of 24 to 64 random bytes; several while one takes the place of another.
         headers: sent along, as for a proxy that wants a token.
         timeout: seconds that each step of a delivery may take.
@@ -57,7 +57,7 @@ class Webhook:
         self._keys = [key_of(each) for each in ([secret] if isinstance(secret, str) else secret)]
         if not self._keys or not timeout > 0:
             raise DeclarationError("a webhook needs a secret, and a timeout above 0")
-        self._headers, self._timeout = dict(headers or {}), timeout
+        self._headers, self._timeout = {**_user(parts), **(headers or {})}, timeout
         self.name = name or f"webhook {parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
     def deliver(self, notice: Notice) -> None:
@@ -144,12 +144,28 @@ def key_of(secret: str) -> bytes:
 
 
 def _address(url: str) -> SplitResult:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise DeclarationError("a webhook's url is https://host/path")
-    if parts.scheme == "http" and not _here(parts.hostname):
+    try:
+        parts = urlsplit(url)
+        whole = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, say; its words may quote what is secret
+        raise DeclarationError("a webhook's url is https://host/path") from None
+    if parts.scheme not in ("http", "https") or not whole or not url.isascii() or any(map(_odd, url)):
+        raise DeclarationError("a webhook's url is https://host/path, with what is not plain in it written as %XX")
+    if parts.scheme == "http" and not _here(parts.hostname or ""):
         raise DeclarationError("a webhook's url is https://…: what it tells is not for everybody on the way")
     return parts
+
+
+def _user(parts: SplitResult) -> dict[str, str]:
+    """Return the header that tells a host who is named in its address."""
+    if parts.username is None:
+        return {}
+    name = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+    return {"authorization": f"Basic {base64.b64encode(name).decode()}"}
+
+
+def _odd(character: str) -> bool:
+    return character.isspace() or not character.isprintable()
 
 
 def _here(host: str) -> bool:

@@ -76,6 +76,7 @@ def test_an_older_copy_counts_from_its_own_last_commit_on(path):
 def test_a_look_changes_nothing_of_another_programs_database(path, options):
     """To switch to a write-ahead log is for good, and a rollback journal's file may be copied alone."""
     Path(f"{path}-mark").unlink()
+    Path(f"{path}-turn").unlink()
     foreign(path)
     before = path.read_bytes()
     for attempt in (lambda: SqliteJournal(path, **options), lambda: accept(path)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 LONGEST: Final = 45.0
 """Seconds that a receiver may take."""
+GIVEN_UP: Final = 600.0
+"""Seconds after which one that has not come back is told anew: what it waits for may never come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +33,13 @@ class Deliveries:
     """Tells receivers, each in a thread that can be left; knows those that have not come back."""
 
     def __init__(self) -> None:
-        self._hanging: dict[str, threading.Event] = {}
+        self._hanging: dict[str, tuple[threading.Event, float]] = {}
+        """By name: whether it has come back, and until when it is waited for, on this process's monotonic clock."""
 
     def hangs(self, name: str) -> bool:
-        """Whether a receiver is still at what it was told of last: it is told of nothing else meanwhile."""
-        done = self._hanging.get(name)
-        return done is not None and not done.is_set()
+        """Whether a receiver is still at what it was told of last: it is told of nothing else meanwhile, for a time."""
+        done, until = self._hanging.get(name, (None, 0.0))
+        return done is not None and not done.is_set() and time.monotonic() < until
 
     def tell(self, receiver: Receiver, notice: Notice) -> Failure | None:
         """Tell one receiver; return how that failed, if it did. What is said of it holds no secret."""
@@ -50,7 +54,7 @@ class Deliveries:
         except RuntimeError:  # there are no more threads
             work()
         if not done.wait(LONGEST):
-            self._hanging[receiver.name] = done
+            self._hanging[receiver.name] = done, time.monotonic() + GIVEN_UP
             return Failure(f"it did not come back within {LONGEST:.0f} s", away=True)
         return said[0]
 

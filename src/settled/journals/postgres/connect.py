@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # A process that stops amid a transaction (SIGSTOP, a debugger) must not hold its locks for ever.
 _TO_BE_LENT: Final = {"idle_in_transaction_session_timeout": "60s"}
 _SETTINGS: Final = {
+    # Rows that a policy hides would be calls that were never made: rather an error.
+    "row_security": "off",
     # As ``BEGIN`` says it, where that is left out.
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "off",
@@ -114,9 +116,9 @@ def _settle(link: Link, address: Address, patience: float, wanted: Mapping[str, 
     # A pooler makes up the number by which a client could cancel; a server gives that of the process itself.
     link.pooled = pid != link.pgconn.backend_pid
     settings = {**wanted, "lock_timeout": f"{max(1, round(patience * 1000))}ms"}
-    # A role or database may be set to answer before a commit is durable; this journal may not.
-    if synchronous == "off":
-        settings["synchronous_commit"] = "on"
+    # A role or database may be set to answer before a commit is durable; this journal may not. It is said in any case:
+    # what is not, follows whatever the server is told while it runs.
+    settings["synchronous_commit"] = "on" if synchronous == "off" else synchronous
     if link.pooled:
         link.settings, link.prepare_threshold = settings, None
         return

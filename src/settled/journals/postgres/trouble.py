@@ -78,6 +78,8 @@ def explained(fault: BaseException, shown: str, *, doing: str = "nothing was rec
 
 def _words(fault: psycopg.Error) -> str:
     said = str(fault)
+    if "row-level security" in said:
+        return "row-level security hides records from this user: take it off the journal's tables, or let it BYPASSRLS"
     if fault.sqlstate is None and "password" in said:  # refused while connecting: libpq gives no code
         return _WORDS["28P01"]
     if fault.sqlstate is None and "does not exist" in said and "database" in said:

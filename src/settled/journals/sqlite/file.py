@@ -6,6 +6,7 @@ would drop the locks that SQLite holds on it for this process.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sqlite3
 import sys
@@ -15,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 from settled.errors import JournalError
 from settled.journals.mark import Mark, check_identity, lost, read_mark, write_mark
@@ -23,6 +25,7 @@ from settled.journals.sqlite.left_log import check_log
 from settled.journals.sqlite.lending import Lending
 from settled.journals.sqlite.same_file import SameFile
 from settled.journals.sqlite.trouble import explained
+from settled.journals.sqlite.turn import Turn
 from settled.journals.sqlite.waiting import use_wal
 
 if TYPE_CHECKING:
@@ -42,7 +45,27 @@ _CACHE: Final = 32_768
 """Kilobytes of pages that a connection keeps in memory: the inner pages of every index, of millions of calls too."""
 
 _abandoned: list[sqlite3.Connection] = []
-"""Inherited over a fork that could not be prepared: never used again, and never closed by this process."""
+"""Never used again, and never closed by this process: SQLite would write to what is another's now, or delete it."""
+
+
+def _abandon(connection: sqlite3.Connection) -> None:
+    """Leave a connection alone for good: not even the end of the interpreter, which closes what it frees, frees it."""
+    _abandoned.append(connection)
+    with suppress(ImportError, AttributeError):  # a Python without them, which may count no references at all
+        import ctypes  # noqa: PLC0415 - as seldom
+
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+
+_files: Final[WeakValueDictionary[int, JournalFile]] = WeakValueDictionary()
+
+
+@atexit.register
+def _at_exit() -> None:
+    for known in _files.valuerefs():
+        file = known()
+        if file is not None:
+            file.leave_what_is_lost()
 
 
 class JournalFile:
@@ -62,14 +85,28 @@ class JournalFile:
         self.commits = 0
         """The highest commit number that this process has seen."""
         self._same = SameFile(self.path)
+        self.turn = Turn(self.path)
         self._begin(closed=False)
+        _files[id(self)] = self
 
     def forget_connections(self, *, closed: bool) -> None:
         """Begin without any, in a forked child, which must not touch those of its parent."""
-        _abandoned.extend(self._idle)
-        if self._writer is not None:
-            _abandoned.append(self._writer)
+        self._leave()
+        self.turn.leave()
+        self._same.log_may_go()
         self._begin(closed=closed)
+
+    def leave_what_is_lost(self) -> None:
+        """At the end of the process, which frees what nobody has closed: keep it from that if another stands there."""
+        try:
+            self._same.check()
+        except JournalError:
+            self._leave()
+
+    def _leave(self) -> None:
+        for connection in (*self._idle, *filter(None, [self._writer])):
+            self._same.leave()
+            _abandon(connection)
 
     def _begin(self, *, closed: bool) -> None:
         self._writer: sqlite3.Connection | None = None
@@ -99,6 +136,7 @@ class JournalFile:
         )  # before the file is looked at: another process may be creating both
         known = journal_id is not None or mark is not None
         self._look_first(mark, required=must_exist or known)
+        self._same.check_others()
         check_log(self.path)
         try:
             connection = self._connect("rw" if must_exist or known else "rwc")
@@ -183,6 +221,7 @@ class JournalFile:
         except BaseException:
             self._writer, self._open = None, 0
             connection.close()
+            self._same.log_may_go()
             raise
 
     def leave_mark(self, *, must: bool = False) -> None:
@@ -268,6 +307,7 @@ class JournalFile:
                 self._same.log_may_go()
             self._same.check()
             if not self._open:
+                self._same.check_others()
                 check_log(self.path)
             connection = self._connect("rw")
             try:
@@ -285,10 +325,14 @@ class JournalFile:
             self._open -= 1
             try:
                 self._same.check(connection)
-            except (JournalError, sqlite3.Error) as fault:
-                if isinstance(fault, JournalError):
-                    _abandoned.append(connection)
-                    return
+            except JournalError:
+                _abandon(connection)
+                self._same.leave()
+                return
+            except sqlite3.Error:
+                pass
+            if not self._open:
+                self._same.log_may_go()  # before it does: another of this process may look
             with suppress(sqlite3.Error):
                 connection.close()
 

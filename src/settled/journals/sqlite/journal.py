@@ -145,6 +145,7 @@ class SqliteJournal(StoredJournal):
         self._file.close(patience)
         if self._commit.close(patience):
             self._file.drop_writer()
+            self._file.turn.leave()
         with suppress(JournalError):
             self._file.leave_mark()
 

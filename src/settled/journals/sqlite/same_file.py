@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from settled.errors import JournalError
 
@@ -12,34 +13,50 @@ if TYPE_CHECKING:
     import sqlite3
 
 
+_BESIDE: Final = {
+    "-wal": "its write-ahead log (the file ending in -wal)",
+    "-shm": "the file ending in -shm, by which processes take turns",
+}
+"""What SQLite keeps beside a file that is open: who finds another one there has lost commits, or shares no lock."""
+
+
+_known: Final[WeakValueDictionary[int, SameFile]] = WeakValueDictionary()
+"""Those of this process; a set of them could not be looked through while other threads add to it."""
+_left: Final[list[SameFile]] = []
+"""As they stood when connections were left open for good (see ``leave``)."""
+
+
 class SameFile:
-    """The file and its write-ahead log as this process knows them."""
+    """The file, its write-ahead log and that one's index as this process knows them."""
 
     def __init__(self, path: str) -> None:
-        self.path, self._log = path, f"{path}-wal"
+        _known[id(self)] = self
+        self.path = path
         self._inode: tuple[int, int] | None = None
-        self._wal: int | None = None
+        self._beside: dict[str, int] = {}
+        """By the end of its name: the file beside it, once there is one."""
         self._size = 0
 
     def remember(self) -> None:
         """It is the file that stands there now."""
         status = Path(self.path).stat()
-        self._inode = (status.st_dev, status.st_ino)
+        self._inode = _identity_of(status)
         self._size = status.st_size
-        self._wal = _inode_of(self._log)
+        self._beside = {}
+        self.log_is_there()
 
     def check(self, connection: sqlite3.Connection | None = None) -> None:
         """Look whether the file is still the one that was opened; without a connection its pages are not counted.
 
         Raises:
-            JournalError: It was deleted, replaced, emptied or cut off, or has lost its write-ahead log.
+            JournalError: It was deleted, replaced, emptied or cut off, or has lost what lies beside it.
         """
         try:
             status = os.stat(self.path)  # noqa: PTH116 - on the path of every call: half the cost of Path.stat
         except OSError as fault:
             raise self._changed(f"is gone ({fault.strerror})") from fault
         size = status.st_size
-        if (status.st_dev, status.st_ino) != self._inode:
+        if _identity_of(status) != self._inode:
             raise self._changed("was replaced by another file")
         if size == 0:
             raise self._changed("was emptied")
@@ -47,8 +64,34 @@ class SameFile:
             if size < self._size:
                 self._check_shrunk(size, connection)
             self._size = size
-        if self._wal is not None and _inode_of(self._log) != self._wal:
-            raise self._changed("has lost its write-ahead log (the file ending in -wal)")
+        for ending, inode in self._beside.items():
+            if _inode_of(self.path + ending) != inode:
+                raise self._changed(f"has lost {_BESIDE[ending]},")
+
+    def check_others(self) -> None:
+        """Before a first connection: SQLite lets all of a process to one file share what any of them has open.
+
+        Raises:
+            JournalError: That is no longer what other processes find beside the file.
+        """
+        try:
+            inode = _identity_of(os.stat(self.path))  # noqa: PTH116 - as in check
+        except OSError:
+            return  # as whoever opens it will say
+        for other in (*(known() for known in _known.valuerefs()), *_left):
+            if other is not None and other is not self:
+                other.check_beside(inode)
+
+    def check_beside(self, inode: tuple[int, int]) -> None:
+        """Do as ``check`` does if this is that file and something lies beside it."""
+        if self._beside and inode == self._inode:
+            self.check()
+
+    def leave(self) -> None:
+        """A connection is left open for good: what it shares is this process's to its end."""
+        left = SameFile(self.path)
+        left._inode, left._beside = self._inode, dict(self._beside)
+        _left.append(left)
 
     def _check_shrunk(self, size: int, connection: sqlite3.Connection) -> None:
         """A vacuum by another process shrinks the file too; then it still has all its pages."""
@@ -63,12 +106,19 @@ class SameFile:
         )
 
     def log_may_go(self) -> None:
-        """The last connection was closed: SQLite deletes the write-ahead log with it."""
-        self._wal = None
+        """The last connection was closed: SQLite deletes the write-ahead log and its index with it."""
+        self._beside = {}
 
     def log_is_there(self) -> None:
-        """A connection was opened: from now on there is a write-ahead log, always the same."""
-        self._wal = self._wal or _inode_of(self._log)
+        """A connection was opened: from now on there are a write-ahead log and its index, always the same."""
+        for ending in _BESIDE:
+            inode = self._beside.get(ending) or _inode_of(self.path + ending)
+            if inode:
+                self._beside[ending] = inode
+
+
+def _identity_of(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _inode_of(path: str) -> int | None:

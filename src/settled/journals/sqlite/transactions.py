@@ -81,6 +81,8 @@ class Transactions:
         except BaseException:
             self._give_up()
             raise
+        finally:
+            self._file.turn.give()
         return []
 
     def together(self, work: Joint, transaction: Callable[[sqlite3.Connection], Transaction]) -> Any:
@@ -103,6 +105,8 @@ class Transactions:
         except BaseException:
             self._give_up()
             raise
+        finally:
+            self._file.turn.give()
         return reply
 
     def _lend(
@@ -145,7 +149,7 @@ class Transactions:
         connection = self._file.writer()
         if self._ended < self._crowded_until:
             self._give_way()
-        begin(connection, self._file.busy_timeout)
+        begin(connection, self._file.turn, self._file.busy_timeout)
         self._began = time.monotonic()
         return connection
 

@@ -8,23 +8,28 @@ from random import uniform
 
 from settled.errors import JournalError
 from settled.journals.sqlite.trouble import is_busy
+from settled.journals.sqlite.turn import Turn, busy
 
 
-def begin(connection: sqlite3.Connection, seconds: float) -> None:
-    """Take the write lock, waiting up to ``seconds`` for another process to let it go.
+def begin(connection: sqlite3.Connection, turn: Turn, seconds: float) -> None:
+    """Take the turn and the write lock, waiting up to ``seconds`` for another process to let them go.
 
     SQLite's own wait grows to steps of 100 ms, far longer than a commit; this one stays near it.
     """
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while True:
         try:
+            if not turn.take():
+                raise busy()
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as fault:
-            if not is_busy(fault) or time.monotonic() >= deadline:
+            turn.give()
+            waited = time.monotonic() - began
+            if not is_busy(fault) or waited >= seconds:
                 raise
         else:
             return
-        time.sleep(uniform(0.0002, 0.001))  # noqa: S311 - spreads those that wait; no secret
+        time.sleep(uniform(0.0002, min(0.001 + waited / 50, 0.005)))  # noqa: S311 - spreads those that wait; no secret
 
 
 def use_wal(connection: sqlite3.Connection, seconds: float) -> None:

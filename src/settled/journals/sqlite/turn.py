@@ -1,0 +1,71 @@
+"""Whose turn it is to write: a lock beside SQLite's, which a process loses without a word.
+
+What SQLite locks is let go for a whole process as soon as any handle of the same file is closed in it: by a copy of the
+journal's folder that its own program makes, say. Two processes then write to one log, over each other's commits
+(https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_). This lock
+belongs to one open handle, and to nobody else.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from contextlib import suppress
+
+from settled.journals.mark import share
+
+if sys.platform != "win32":  # where locks are not lost in this way
+    import fcntl
+
+
+class Turn:
+    """The lock of the journal at ``path``. Where the system has none, or takes no file for it, SQLite's are all."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._like = f"{path}-turn", path
+        self._handle: int | None = None
+
+    def take(self) -> bool:
+        """Take it if nobody has it; return whether that went well."""
+        if sys.platform == "win32":
+            return True
+        try:
+            if self._handle is None:
+                self._handle = self._opened()
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+        return True
+
+    def give(self) -> None:
+        """Let it go. Harmless when repeated."""
+        if sys.platform != "win32" and self._handle is not None:
+            with suppress(OSError):
+                fcntl.flock(self._handle, fcntl.LOCK_UN)
+
+    def leave(self) -> None:
+        """Close the handle; another is opened when it is needed."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            with suppress(OSError):
+                os.close(handle)
+
+    __del__ = leave
+
+    def _opened(self) -> int:
+        try:
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            return os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        share(handle, self._like)
+        return handle
+
+
+def busy() -> sqlite3.OperationalError:
+    """Return the error for a turn that does not come, as SQLite has it."""
+    error = sqlite3.OperationalError("database is locked")
+    error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+    return error
