@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 import time
 from base64 import b64decode, b64encode
 from collections import Counter
@@ -19,6 +18,7 @@ from zlib import crc32
 
 from settled.core.doubt.late import Evidence
 from settled.errors import JournalError
+from settled.journals.file_lock import try_lock, unlock
 from settled.journals.mark import replace_whole, share, sync_folder
 from settled.journals.rows import fault_list, fault_of, from_json, to_json
 from settled.journals.unread import passing_over
@@ -28,31 +28,6 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = 10.0
 """Seconds to wait for the lock; each holder keeps it for one write."""
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(descriptor: int) -> None:
-        os.lseek(descriptor, 2**30, os.SEEK_SET)  # far behind the lines: locks there are mandatory for readers too
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-
-    def _unlock(descriptor: int) -> None:
-        os.lseek(descriptor, 2**30, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-
-else:
-    try:
-        import fcntl
-    except ImportError:  # a system without it (WASI) has no second process that a file could be shared with
-        fcntl = None  # type: ignore[assignment]  # it is looked at before it is used
-
-    def _try_lock(descriptor: int) -> None:
-        if fcntl is not None:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def _unlock(descriptor: int) -> None:
-        if fcntl is not None:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 class FileSpill:
@@ -139,7 +114,7 @@ class FileSpill:
         try:
             yield descriptor
         finally:
-            _unlock(descriptor)
+            unlock(descriptor)
             os.close(descriptor)
 
     def _open_locked(self) -> int:
@@ -148,12 +123,12 @@ class FileSpill:
         while True:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600)
             try:
-                _try_lock(descriptor)
+                try_lock(descriptor)
                 if os.path.samestat(os.fstat(descriptor), os.stat(self.path)):  # noqa: PTH116 - beside fstat
                     if not os.fstat(descriptor).st_size:
                         share(descriptor, self._like)
                     return descriptor
-                _unlock(descriptor)
+                unlock(descriptor)
             except OSError:
                 if time.monotonic() >= deadline:
                     os.close(descriptor)

@@ -13,10 +13,8 @@ import sqlite3
 import sys
 from contextlib import suppress
 
+from settled.journals.file_lock import try_lock, unlock
 from settled.journals.mark import share
-
-if sys.platform != "win32":  # where locks are not lost in this way
-    import fcntl
 
 
 class Turn:
@@ -28,12 +26,12 @@ class Turn:
 
     def take(self) -> bool:
         """Take it if nobody has it; return whether that went well."""
-        if sys.platform == "win32":
+        if sys.platform == "win32":  # where locks are not lost in this way
             return True
         try:
             if self._handle is None:
                 self._handle = self._opened()
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try_lock(self._handle)
         except BlockingIOError:
             return False
         except OSError:
@@ -42,9 +40,9 @@ class Turn:
 
     def give(self) -> None:
         """Let it go. Harmless when repeated."""
-        if sys.platform != "win32" and self._handle is not None:
+        if self._handle is not None:
             with suppress(OSError):
-                fcntl.flock(self._handle, fcntl.LOCK_UN)
+                unlock(self._handle)
 
     def leave(self) -> None:
         """Close the handle; another is opened when it is needed."""
