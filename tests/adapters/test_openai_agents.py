@@ -26,6 +26,7 @@ from tests.adapters.cut_off import CutOff
 from tests.adapters.kills import example, round_of
 from tests.adapters.script import Call, ModelDown, Script
 from tests.adapters.side_by_side import SideBySide
+from tests.adapters.spelled import SpelledOtherwise
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def chat(tmp_path):
         guard.close()
 
 
-class TestContract(AdapterContract, SideBySide, CutOff):
+class TestContract(AdapterContract, SideBySide, CutOff, SpelledOtherwise):
     reused = ("c1", "c2")  # the SDK itself takes one id for one call, as is shown below
     shows_siblings = False
     turn_ids = ("c1", "c2", "c3")  # and shows an answer once for each in a session's history

@@ -19,6 +19,7 @@ from tests.adapters.cut_off import CutOff
 from tests.adapters.kills import example, round_of
 from tests.adapters.script import Call, ModelDown, Script
 from tests.adapters.side_by_side import SideBySide
+from tests.adapters.spelled import SpelledOtherwise
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def chat(tmp_path):
         guard.close()
 
 
-class TestContract(AdapterContract, SideBySide, CutOff):
+class TestContract(AdapterContract, SideBySide, CutOff, SpelledOtherwise):
     pass
 
 

@@ -15,6 +15,7 @@ from settled.adapters import neutral
 from settled.adapters.history import Histories, History, kinds
 from settled.adapters.langchain_answers import messages_of, pack, render, stands_for_none, unpack
 from settled.adapters.langchain_nodes import entering
+from settled.api.taken import reader
 from settled.api.tools.foreign import Shape, Values
 from settled.errors import DeclarationError
 
@@ -137,7 +138,7 @@ def _in_threads(tool: Any) -> bool:
 
 def _shape(tool: BaseTool) -> Shape:
     schema = model if isinstance(model := tool.tool_call_schema, dict) else model.model_json_schema()
-    return Shape(schema, _in_threads(tool), neutral.checked_by(model))
+    return Shape(schema, _in_threads(tool), reader(model))
 
 
 def _failed(outcome: Any) -> Fault | None:
