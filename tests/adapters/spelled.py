@@ -74,3 +74,21 @@ class SpelledOtherwise:
         await two.say("pay it back")
         assert outbox.sent == ["refund"]
         assert two.script.answer("b") == "sent to refund"
+
+    async def test_another_agent_s_tool_of_that_name_takes_it_in_its_own_way(self, chat, outbox):
+        def by_number(order: int) -> str:
+            """Pay something back."""
+            return outbox._send(f"number {order}")
+
+        def by_text(order: str) -> str:
+            """Pay something back."""
+            return outbox._send(f"text {order}")
+
+        by_number.__name__ = by_text.__name__ = "refund"
+        given = {"order": "007"}
+        replies = [[Call("refund", given, "c1")], "done"]
+        one = chat([by_number], [*replies, [Call("refund", given, "c3")], "done"])
+        two = chat([by_text], [[Call("refund", given, "c2")], "done"], guard=one.guard)
+        for each, text in ((one, "first"), (two, "second"), (one, "third")):
+            await each.say(text)
+        assert outbox.sent == ["number 7", "text 007", "number 7"]

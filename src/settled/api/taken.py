@@ -63,6 +63,7 @@ class ByModel:
         self._validate, self._checks = model.__pydantic_validator__.validate_python, checks
         fields = {_shown(name, field): field for name, field in model.model_fields.items()}
         self.defaults = {name: _default(field) for name, field in fields.items() if _has_default(field)}
+        self._by_own_names = fields.keys() == model.model_fields.keys()
 
     def __call__(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return them as the tool takes them, or as they are where that cannot be told. Raises ``BadArguments``."""
@@ -72,12 +73,24 @@ class ByModel:
             if self._checks:
                 raise BadArguments(problems(error)) from None
             return given
+        if self._is_as_given(vars(found), given):
+            return given
         try:
             taken = _named(found, given)
             # A validator that changes values would change them twice: then they stay as they came.
             return given if same(taken, given) or self._validate(apart(taken)) != found else taken
         except Exception:  # noqa: BLE001 - the model's own code
             return given
+
+    def _is_as_given(self, found: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+        """Whether all of it is plain and came through as it was: most is, and on the path of every call."""
+        if not self._by_own_names:
+            return False
+        for name, value in given.items():
+            kind, own = type(value), found.get(name, value)
+            if kind not in _JSON or type(own) is not kind or own != value:
+                return False
+        return True
 
 
 def reader(model: Any, *, checks: bool = True) -> ByModel | None:

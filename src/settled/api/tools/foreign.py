@@ -144,26 +144,31 @@ class ForeignSchema(Schema):
             raise BadArguments({"arguments": "give them by name"})
         given = dict(kwargs)
         try:
-            given = self.read_here(given)
-        except BadArguments as wrong:
-            return self._as_here(given, wrong)
+            taken = self.read_here(given)
+        except BadArguments:
+            other = self._other_here()
+            if other is None:
+                raise
+            return other.bind((), given)
+        if taken is not given:  # another agent's tool of the same name may take it in another way
+            other = self._other_here()
+            if other is not None:
+                return other.bind((), given)
+            given = taken
         if is_fixed(given):
             return Arguments(given, given, self.defaults, True)  # noqa: FBT003 - by place: on the path of every call
         given = copy.deepcopy(given)
         return Arguments(given, {name: plain(value) for name, value in given.items()}, self.defaults)
 
-    def _as_here(self, given: dict[str, Any], wrong: BadArguments) -> Arguments:
-        """Take the arguments by what the agent at work tells: another one may have a tool of the same name.
-
-        Raises ``BadArguments``.
-        """
+    def _other_here(self) -> ForeignSchema | None:
+        """Return what the agent at work tells of its tool, if that is another one than the first that was seen."""
         here = invocation.get()
         shape = here.shape() if here is not None and here.tool.schema is self and here.shape is not None else None
         if here is None or shape is None or self.shape is None or shape.schema == self.shape.schema:
-            raise wrong
+            return None
         here.tool.see(shape)
-        taken: Arguments = here.tool.schema.bind((), given)
-        return taken
+        other: ForeignSchema = here.tool.schema
+        return other
 
     def _unread(self, given: dict[str, Any]) -> dict[str, Any]:
         if missing := sorted(self.required - given.keys()):
