@@ -101,7 +101,14 @@ def _asked(request: Any, call: Any, histories: Histories) -> Asked:
         inner = space.rpartition("|")[0]
         asked = histories.asked(f"{run}|{inner}", messages, call["id"], call["name"], call["args"])
         return _of_subgraph(asked, str(run), inner)
-    return histories.asked(str(run), messages, call["id"], call["name"], call["args"])
+    asked = histories.asked(str(run), messages, call["id"], call["name"], call["args"])
+    return asked if not space or _named(messages) else replace(asked, made_in=space)
+
+
+def _named(messages: Sequence[Any]) -> bool:
+    """Whether the message that asks has an id of its own; else the graph's task, which is known again, tells it."""
+    last = messages[-1] if messages else None
+    return bool(last.get("id") if isinstance(last, dict) else getattr(last, "id", None))
 
 
 def _of_subgraph(asked: Asked, run: str, inner: str) -> Asked:

@@ -147,7 +147,9 @@ class Adapter:
             warnings.warn(f"{text}. Write {self._line}", RuntimeWarning, stacklevel=4)
         inside = current.get()
         scoped = own or (inside is not None and bool(inside.operation_id))
-        return asked.steps[0] if scoped and asked.steps else None
+        if not (scoped and asked.steps):
+            return None
+        return f"{asked.made_in}:{asked.steps[0]}" if asked.made_in else asked.steps[0]
 
 
 def stands(result: Result[Any]) -> bool:

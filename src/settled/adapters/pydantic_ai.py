@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.capabilities.abstract import CapabilityOrdering
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
@@ -98,4 +99,5 @@ class Guarded(AbstractCapability[Any]):  # type: ignore[misc]  # the checks know
     def _asked(self, ctx: RunContext[Any], call: ToolCallPart, arguments: dict[str, Any]) -> Asked:
         run, name, messages = ctx.conversation_id or "", call.tool_name, ctx.messages
         session = Session(ctx.run_id or "", (messages[-1].run_id if messages else "") or "")
-        return self._histories.asked(run, messages, call.tool_call_id, name, arguments, session)
+        asked = self._histories.asked(run, messages, call.tool_call_id, name, arguments, session)
+        return replace(asked, made_in=session.made_in)
