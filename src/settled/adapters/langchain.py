@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from settled.adapters import neutral
 from settled.adapters.history import Histories, History, kinds
-from settled.adapters.langchain_answers import messages_of, pack, render, stands_for_none, unpack
+from settled.adapters.langchain_answers import is_named, messages_of, pack, render, stands_for_none, unpack
 from settled.adapters.langchain_nodes import entering
 from settled.api.taken import reader
 from settled.api.tools.foreign import Shape, Values
@@ -102,13 +102,7 @@ def _asked(request: Any, call: Any, histories: Histories) -> Asked:
         asked = histories.asked(f"{run}|{inner}", messages, call["id"], call["name"], call["args"])
         return _of_subgraph(asked, str(run), inner)
     asked = histories.asked(str(run), messages, call["id"], call["name"], call["args"])
-    return asked if not space or _named(messages) else replace(asked, made_in=space)
-
-
-def _named(messages: Sequence[Any]) -> bool:
-    """Whether the message that asks has an id of its own; else the graph's task, which is known again, tells it."""
-    last = messages[-1] if messages else None
-    return bool(last.get("id") if isinstance(last, dict) else getattr(last, "id", None))
+    return asked if not space or is_named(messages) else replace(asked, made_in=space)
 
 
 def _of_subgraph(asked: Asked, run: str, inner: str) -> Asked:

@@ -49,6 +49,12 @@ def messages_of(state: Any) -> Sequence[Any]:
     return next((each for each in state.values() if isinstance(each, list) and _asks_for_any(each)), ())
 
 
+def is_named(messages: Sequence[Any]) -> bool:
+    """Whether the message that asks has an id of its own; else the graph's task, which is known again, tells it."""
+    last = messages[-1] if messages else None
+    return bool(last.get("id") if isinstance(last, dict) else getattr(last, "id", None))
+
+
 def _asks_for_any(messages: list[Any]) -> bool:
     return any(isinstance(each, AIMessage) and each.tool_calls for each in reversed(messages))
 
