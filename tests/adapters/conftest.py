@@ -7,7 +7,7 @@ import pytest
 import settled
 
 pytest.register_assert_rewrite(
-    *(f"tests.adapters.{name}" for name in ("contract", "cut_off", "script", "side_by_side"))
+    *(f"tests.adapters.{name}" for name in ("contract", "cut_off", "in_a_row", "script", "side_by_side", "spelled"))
 )
 
 from tests.adapters.book import Book  # noqa: E402 - as below

@@ -21,9 +21,11 @@ from settled.api.people.queue import waiting
 from tests.adapters.chat_langchain import ROOT, Chat, Scripted
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
 from tests.adapters.cut_off import CutOff
+from tests.adapters.in_a_row import InARow
 from tests.adapters.kills import example, round_of
 from tests.adapters.script import Call, ModelDown, Script
 from tests.adapters.side_by_side import SideBySide
+from tests.adapters.spelled import SpelledOtherwise
 
 
 @pytest.fixture(params=["ainvoke", "invoke", "ToolNode", "without ids"])
@@ -60,7 +62,7 @@ agents_only = pytest.mark.parametrize("kind", ["ainvoke", "invoke"])
 one_kind = pytest.mark.parametrize("kind", ["ainvoke"])
 
 
-class TestContract(AdapterContract, SideBySide, CutOff):
+class TestContract(AdapterContract, SideBySide, CutOff, SpelledOtherwise, InARow):
     pass
 
 

@@ -23,9 +23,11 @@ from settled.adapters.openai_agents import guarded
 from tests.adapters.chat_openai_agents import Chat, Scripted
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
 from tests.adapters.cut_off import CutOff
+from tests.adapters.in_a_row import InARow
 from tests.adapters.kills import example, round_of
 from tests.adapters.script import Call, ModelDown, Script
 from tests.adapters.side_by_side import SideBySide
+from tests.adapters.spelled import SpelledOtherwise
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def chat(tmp_path):
         guard.close()
 
 
-class TestContract(AdapterContract, SideBySide, CutOff):
+class TestContract(AdapterContract, SideBySide, CutOff, SpelledOtherwise, InARow):
     reused = ("c1", "c2")  # the SDK itself takes one id for one call, as is shown below
     shows_siblings = False
     turn_ids = ("c1", "c2", "c3")  # and shows an answer once for each in a session's history

@@ -16,9 +16,11 @@ import settled
 from tests.adapters.chat_pydantic_ai import Chat
 from tests.adapters.contract import EFFECTS, AdapterContract, fails, mail
 from tests.adapters.cut_off import CutOff
+from tests.adapters.in_a_row import InARow
 from tests.adapters.kills import example, round_of
 from tests.adapters.script import Call, ModelDown, Script
 from tests.adapters.side_by_side import SideBySide
+from tests.adapters.spelled import SpelledOtherwise
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def chat(tmp_path):
         guard.close()
 
 
-class TestContract(AdapterContract, SideBySide, CutOff):
+class TestContract(AdapterContract, SideBySide, CutOff, SpelledOtherwise, InARow):
     pass
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import Agent, RunContext, ToolOutput
+from pydantic_ai import Agent, ModelRetry, RunContext, ToolOutput
 from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
@@ -183,3 +183,60 @@ async def test_agents_that_are_asked_side_by_side_take_nothing_from_each_other(b
     await one.run("ask all", conversation_id="t1")
     assert sorted(book.lines) == names
     assert [script.answer(name) for name in names] == ["done"] * 4
+
+
+def refusing(one, times):
+    """Let the agent's validator refuse what the function has made."""
+    refusals = ["say it nicer"] * times
+
+    def judged(said: str) -> str:
+        if refusals:
+            raise ModelRetry(refusals.pop())
+        return said
+
+    one.output_validator(judged)
+    return one
+
+
+@pytest.mark.parametrize("times", [1, 9])
+@pytest.mark.parametrize("given", [{"to": "ann"}, {"to": "ann", "text": "dear ann"}])
+async def test_an_output_that_is_refused_after_it_was_made_is_not_made_again(book, guard, times, given):
+    """The validator's words do not tell that it is done; and the framework wants an output in any case."""
+    script = Script([FINAL, *([Call("send_it", given, f"again {at}")] for at in range(3))])
+    one = refusing(agent(guard(), script, output_type=final(book), retries=3), times)
+    with pytest.raises(UnexpectedModelBehavior):
+        await one.run("mail ann", conversation_id="t1")
+    assert "say it nicer" in script.answer("c1")
+    assert '"succeeded"' in script.answer("c1")
+    assert book.lines == ["ann"]
+
+
+async def test_a_harmless_output_that_is_refused_is_made_again(book, guard):
+    script = Script([FINAL, [Call("send_it", {"to": "ann"}, "c2")]])
+    one = agent(guard(), script, effects={"send_mail": "idempotent"}, output_type=final(book), retries=3)
+    assert (await refusing(one, 1).run("mail ann", conversation_id="t1")).output == "sent to ann"
+    assert book.lines == ["ann", "ann"]
+
+
+async def test_another_output_after_a_refusal_is_told_once_of_what_was_made(book, guard):
+    script = Script([FINAL, *([Call("send_it", {"to": "bob"}, f"again {at}")] for at in range(2))])
+    one = refusing(agent(guard(), script, output_type=final(book), retries=5), 1)
+    assert (await one.run("mail ann", conversation_id="t1")).output == "sent to bob"
+    assert '"earlier_calls"' in script.answer("again 0")
+    assert book.lines == ["ann", "bob"]
+
+
+async def test_an_output_function_that_asks_again_by_itself_has_done_nothing(book, guard):
+    asks = [ModelRetry("to whom?")]
+
+    def send_mail(to: str, text: str = "hi") -> str:
+        """Send a mail."""
+        if asks:
+            raise asks.pop()
+        return book.note(to)
+
+    script = Script([FINAL, [Call("send_it", {"to": "ann"}, "c2")]])
+    one = refusing(agent(guard(), script, output_type=ToolOutput(send_mail, name="send_it"), retries=3), 0)
+    assert (await one.run("mail ann", conversation_id="t1")).output == "sent to ann"
+    assert script.answer("c1").startswith("to whom?")
+    assert book.lines == ["ann"]

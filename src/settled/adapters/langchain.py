@@ -17,8 +17,9 @@ except ImportError as error:  # none, or one that is too old
 
 from settled.adapters import neutral
 from settled.adapters.history import Histories, History, kinds
-from settled.adapters.langchain_answers import messages_of, pack, render, stands_for_none, unpack
+from settled.adapters.langchain_answers import is_named, messages_of, pack, render, stands_for_none, unpack
 from settled.adapters.langchain_nodes import entering
+from settled.api.taken import reader
 from settled.api.tools.foreign import Shape, Values
 from settled.errors import DeclarationError
 
@@ -104,7 +105,8 @@ def _asked(request: Any, call: Any, histories: Histories) -> Asked:
         inner = space.rpartition("|")[0]
         asked = histories.asked(f"{run}|{inner}", messages, call["id"], call["name"], call["args"])
         return _of_subgraph(asked, str(run), inner)
-    return histories.asked(str(run), messages, call["id"], call["name"], call["args"])
+    asked = histories.asked(str(run), messages, call["id"], call["name"], call["args"])
+    return asked if not space or is_named(messages) else replace(asked, made_in=space)
 
 
 def _of_subgraph(asked: Asked, run: str, inner: str) -> Asked:
@@ -136,7 +138,7 @@ def _in_threads(tool: Any) -> bool:
 
 def _shape(tool: BaseTool) -> Shape:
     schema = model if isinstance(model := tool.tool_call_schema, dict) else model.model_json_schema()
-    return Shape(schema, _in_threads(tool), neutral.checked_by(model))
+    return Shape(schema, _in_threads(tool), reader(model))
 
 
 def _failed(outcome: Any) -> Fault | None:

@@ -49,6 +49,12 @@ def messages_of(state: Any) -> Sequence[Any]:
     return next((each for each in state.values() if isinstance(each, list) and _asks_for_any(each)), ())
 
 
+def is_named(messages: Sequence[Any]) -> bool:
+    """Whether the message that asks has an id of its own; else the graph's task, which is known again, tells it."""
+    last = messages[-1] if messages else None
+    return bool(last.get("id") if isinstance(last, dict) else getattr(last, "id", None))
+
+
 def _asks_for_any(messages: list[Any]) -> bool:
     return any(isinstance(each, AIMessage) and each.tool_calls for each in reversed(messages))
 
@@ -60,35 +66,56 @@ def render(result: Result[Any], call: Any, state: Any) -> Any:
         return value
     native = all(_native(type(each)) for each in value) if type(value) is list else _native(type(value))
     if native and neutral.stands(result):
-        return _stamped(value, call["id"], state) if result.replayed else value
+        return _Again(call["id"], state).of(value) if result.replayed else value
+    if native and result.ok and _changes_state(value):  # the model is told of other words; the graph goes on as it did
+        return _Again(call["id"], state, result).of(value)
     said = replace(result, value=value.content) if isinstance(value, ToolMessage) else result
     text = value if type(value) is str and neutral.stands(result) else said.for_model()
     return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status="success" if result.ok else "error")
 
 
-def _stamped(value: Any, call_id: str, state: Any) -> Any:
-    """Return a recorded answer as the answer to this call: its own message carries the new call id."""
-    if isinstance(value, ToolMessage):
-        return value.model_copy(update={"tool_call_id": call_id})
-    if isinstance(value, list):
-        return [_stamped(item, call_id, state) for item in value]
-    if isinstance(value.update, list):
-        return replace(value, update=_again(value.update, call_id, state))
-    if not isinstance(value.update, dict):
-        return value
-    lists = {name: each for name, each in value.update.items() if isinstance(each, list)}
-    return replace(value, update={**value.update, **{n: _again(each, call_id, state) for n, each in lists.items()}})
+def _changes_state(value: Any) -> bool:
+    return any(isinstance(each, Command) for each in (value if type(value) is list else [value]))
 
 
-def _again(messages: list[Any], call_id: str, state: Any) -> list[Any]:
-    """Return the messages of a recorded update; what it took from the history is taken from that of today."""
-    own = next((answered for m in reversed(messages) if (answered := _answered(m))), None)  # its own comes last
-    if own is None:
-        return messages
-    asked = next((at for at, m in enumerate(messages) if _asks_for(m, own)), None)
-    if asked is not None and own != call_id:
-        messages = [*messages_of(state)[-asked - 1 :], *messages[asked + 1 :]]
-    return [_with_id(m, call_id) if _answered(m) == own else m for m in messages]
+class _Again:
+    """A recorded answer as the answer to this call: its own message carries the new call id.
+
+    ``told``: what that message is to say of, beside what it said.
+    """
+
+    def __init__(self, call_id: str, state: Any, told: Result[Any] | None = None) -> None:
+        self.call_id, self.state, self.told = call_id, state, told
+
+    def of(self, value: Any) -> Any:
+        if isinstance(value, ToolMessage):
+            return self._message(value)
+        if isinstance(value, list):
+            return [self.of(item) for item in value]
+        if isinstance(value.update, list):
+            return replace(value, update=self._messages(value.update))
+        if not isinstance(value.update, dict):
+            return value
+        lists = {name: each for name, each in value.update.items() if isinstance(each, list)}
+        return replace(value, update={**value.update, **{n: self._messages(each) for n, each in lists.items()}})
+
+    def _messages(self, messages: list[Any]) -> list[Any]:
+        """Return the messages of a recorded update; what it took from the history is taken from that of today."""
+        own = next((answered for m in reversed(messages) if (answered := _answered(m))), None)  # its own comes last
+        if own is None:
+            return messages
+        asked = next((at for at, m in enumerate(messages) if _asks_for(m, own)), None)
+        if asked is not None and own != self.call_id:
+            messages = [*messages_of(self.state)[-asked - 1 :], *messages[asked + 1 :]]
+        return [self._message(m) if _answered(m) == own else m for m in messages]
+
+    def _message(self, message: Any) -> Any:
+        update = {"tool_call_id": self.call_id}
+        given = isinstance(message, dict)
+        if self.told is not None:
+            said = message.get("content") if given else message.content
+            update["content"] = replace(self.told, value=said).for_model()
+        return {**message, **update} if given else message.model_copy(update=update)
 
 
 def _answered(message: Any) -> str | None:
@@ -100,8 +127,3 @@ def _answered(message: Any) -> str | None:
 
 def _asks_for(message: Any, call_id: str) -> bool:
     return isinstance(message, AIMessage) and any(call["id"] == call_id for call in message.tool_calls)
-
-
-def _with_id(message: Any, call_id: str) -> Any:
-    update = {"tool_call_id": call_id}
-    return {**message, **update} if isinstance(message, dict) else message.model_copy(update=update)

@@ -7,12 +7,10 @@ import contextlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
-
 from settled.api.calls.answering import invalid
 from settled.api.runs.current_run import current_run
 from settled.api.tools.foreign import AsyncInvocation, ForeignTools, Invocation, invocation
-from settled.api.tools.schema import numbers, problems
+from settled.api.tools.schema import numbers
 from settled.api.tools.tool import by_model
 from settled.core.encoding.strict_json import InvalidJson, parse_object
 from settled.core.instead.chain import CONTROL_FLOW
@@ -149,24 +147,9 @@ class Adapter:
             warnings.warn(f"{text}. Write {self._line}", RuntimeWarning, stacklevel=4)
         inside = current.get()
         scoped = own or (inside is not None and bool(inside.operation_id))
-        return asked.steps[0] if scoped and asked.steps else None
-
-
-def checked_by(model: Any) -> Callable[[dict[str, Any]], Mapping[str, str]] | None:
-    """Return what checks arguments by a pydantic model; ``None`` where it is something else."""
-    if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        return None
-
-    validate = model.__pydantic_validator__.validate_python  # as ``model_validate`` does
-
-    def check(arguments: dict[str, Any]) -> Mapping[str, str]:
-        try:
-            validate(arguments)
-        except ValidationError as error:
-            return problems(error)
-        return {}
-
-    return check
+        if not (scoped and asked.steps):
+            return None
+        return f"{asked.made_in}:{asked.steps[0]}" if asked.made_in else asked.steps[0]
 
 
 def stands(result: Result[Any]) -> bool:

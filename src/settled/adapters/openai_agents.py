@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import json
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -15,11 +14,13 @@ except ImportError as error:  # none, or one that is too old
 
 from settled.adapters import neutral
 from settled.adapters.openai_answers import VALUES
+from settled.adapters.openai_invokers import invoker, model_of, written
 from settled.adapters.openai_local import Local
 from settled.adapters.openai_names import name_of
 from settled.adapters.openai_servers import Server, ServerError, server_errors
 from settled.adapters.openai_turns import Turns
 from settled.api.calls.result import Result
+from settled.api.taken import reader
 from settled.api.tools.foreign import Shape
 from settled.errors import DeclarationError
 
@@ -103,8 +104,11 @@ def _tool(tool: Any, adapter: _Adapter, *, threaded: bool = True) -> Any:
         return _agent_tool(tool, adapter)
     name, inner = name_of(tool, adapter.guard), set_function_tool_failure_error_function(copy.copy(tool), None)
     threaded = threaded and not inspect.iscoroutinefunction(getattr(tool, "__wrapped__", None))
-    # A strict schema calls everything required, also what the function has a default for.
-    shape = lambda: Shape({**tool.params_json_schema, "required": ()}, threaded)  # noqa: E731 - looked at once
+
+    def shape() -> Shape:
+        read = reader(model_of(tool), checks=False)  # the SDK says what does not fit
+        # A strict schema calls everything required, also what the function has a default for.
+        return Shape({**tool.params_json_schema, "required": ()}, threaded, read)
 
     async def on_invoke_tool(context: ToolContext[Any], raw: str) -> Any:
         arguments = adapter.read(name, raw or "{}", shape)
@@ -114,7 +118,7 @@ def _tool(tool: Any, adapter: _Adapter, *, threaded: bool = True) -> Any:
         async def invoke(given: dict[str, Any]) -> Any:
             errors: list[Any] = []
             server_errors.set(errors)
-            made = inner.on_invoke_tool(context, raw if given == arguments else json.dumps(given))
+            made = inner.on_invoke_tool(context, raw if given == arguments else written(context, given))
             value = await (neutral.to_its_end(made) if threaded else made)
             if errors:
                 raise ServerError(errors[-1], name)
@@ -145,5 +149,5 @@ def _marked(new: Any, tool: Any, adapter: _Adapter) -> Any:
 
 def _invoking(tool: Any, on_invoke_tool: Any, adapter: _Adapter) -> Any:
     new = copy.copy(tool)
-    new.on_invoke_tool = on_invoke_tool
+    new.on_invoke_tool = invoker(tool, on_invoke_tool)
     return _marked(new, tool, adapter)

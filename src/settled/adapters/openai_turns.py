@@ -19,6 +19,8 @@ from msgspec.structs import replace
 
 from settled.adapters.history import MOST_HISTORIES, Histories, History
 from settled.api.runs.conversation import Asked, step_of
+from settled.api.runs.current_run import current_run
+from settled.current import current
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,6 +47,8 @@ class _Run(Struct, eq=False):
     """Of them those that are made one by one: how many were."""
     seen: set[str] = field(default_factory=set)
     """Steps: of these, and of what was answered before."""
+    no: int = 0
+    """Which one it is of those that are told the same in the program's own run, or inside of one call; from 0 on."""
 
 
 class Turns:
@@ -70,7 +74,8 @@ class Turns:
             work.parts[call_id] += 1
         work.asked.add(call_id)
         work.seen.add(step)
-        return replace(turn, message=name, steps=[step], seen=seen)
+        made_in = str(work.no) if work.no and not _is_approved(context, call_id) else ""
+        return replace(turn, message=name, steps=[step], seen=seen, made_in=made_in)
 
     @contextlib.contextmanager
     def within(self, context: Any, raw: str) -> Iterator[None]:
@@ -101,8 +106,10 @@ class Turns:
                 if len(self._runs) > MOST_HISTORIES:
                     self._runs.popitem(last=False)
             if work.given != given:
-                work.given = given
+                known, work.given = bool(work.prefix), given
                 self._read(context, work)
+                if not known:
+                    work.no = _number(work.prefix)
             return work
 
     def _read(self, context: Any, work: _Run) -> None:
@@ -112,6 +119,28 @@ class Turns:
         work.prefix = work.turn.turn_was or work.turn.turn
         completed = {name for name, each in work.invocations.items() if each.completed}
         work.seen = {step_of(f"{work.prefix}:{each}", 0) for each in answered | completed | work.asked}
+
+
+_numbers: OrderedDict[tuple[object, ...], int] = OrderedDict()
+"""Of the last run of the SDK that was told the same in an entry of the program's run, or inside of one attempt."""
+_numbering = threading.Lock()
+
+
+def _is_approved(context: Any, call_id: str) -> bool:
+    """Whether a person has approved it: its run was resumed for that, perhaps twice, and it is one call."""
+    return bool(context.is_tool_approved(getattr(context, "tool_name", ""), call_id))
+
+
+def _number(told: str) -> int:
+    """Return which one it is of those, from 0 on: a program that is started again comes to the same ones in order."""
+    run, inside = current_run.get(), current.get()
+    around = () if run is None else (id(run.guard), run.scope, run.lane, run.entry, run.lane_entry)
+    place = (*around, *(() if inside is None else (inside.operation_id, inside.attempt)), told)
+    with _numbering:
+        _numbers[place] = no = _numbers.pop(place, -1) + 1
+        if len(_numbers) > MOST_HISTORIES:
+            _numbers.popitem(last=False)
+    return no
 
 
 class _Ids(History):

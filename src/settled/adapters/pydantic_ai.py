@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 try:
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.capabilities.abstract import CapabilityOrdering
@@ -14,11 +16,13 @@ from pydantic_core import to_jsonable_python
 
 from settled.adapters import neutral
 from settled.adapters.history import Histories, Session
-from settled.adapters.pydantic_answers import ASKS_AGAIN, VALUES, Returned, controls, failure_behind
+from settled.adapters.pydantic_answers import ASKS_AGAIN, VALUES, Returned, controls, said_by_the_function
 from settled.adapters.pydantic_arguments import Given, source_of
 from settled.adapters.pydantic_history import tell
+from settled.adapters.pydantic_outputs import Refused, refusal, refused_after
 from settled.api.tools.foreign import Shape
 from settled.api.tools.schema import apart
+from settled.core.matching.found import HARMLESS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -58,7 +62,7 @@ class Guarded(AbstractCapability[Any]):  # type: ignore[misc]  # the checks know
     ) -> Any:
         """Make the call. Raises ``ToolFailed`` with what the model should know where it did not succeed."""
         tool = source_of(ctx, call.tool_name)
-        threaded, own = not getattr(tool, "is_async", False), hasattr(tool, "is_async")
+        threaded = not getattr(tool, "is_async", False)
         arguments = Given(ctx, call, tool, args)
 
         async def invoke(given: dict[str, Any]) -> Any:
@@ -66,7 +70,7 @@ class Guarded(AbstractCapability[Any]):  # type: ignore[misc]  # the checks know
             try:
                 return await (neutral.to_its_end(made) if threaded else made)
             except ASKS_AGAIN as error:
-                if not own or failure_behind(error):  # a server's error, a time-out: it may have been done
+                if not said_by_the_function(error):  # a server's error, a time-out, who looks at it: it may be done
                     raise Returned(str(error)) from error
                 raise
 
@@ -90,15 +94,24 @@ class Guarded(AbstractCapability[Any]):  # type: ignore[misc]  # the checks know
         arguments = given if isinstance(given, dict) else {"output": given}
 
         async def invoke(_: dict[str, Any]) -> Any:
-            return await neutral.to_its_end(handler(apart(output)))  # nothing tells whether it runs in a thread
+            try:
+                return await neutral.to_its_end(handler(apart(output)))  # nothing tells whether it runs in a thread
+            except ASKS_AGAIN as error:
+                if harmless or not refused_after(error):
+                    raise
+                return Refused(str(error))
 
+        harmless = self._adapter.tools.of(name).checked.effect in HARMLESS  # then it may be made again
         asked = self._asked(ctx, call, arguments)
         result = await self._adapter.acall(name, arguments, asked, invoke, lambda: Shape({"type": "object"}))
-        if not result.ok or not result.value_available:
+        if not result.ok:
             raise ModelRetry(result.for_model())
+        if isinstance(result.value, Refused) or not result.value_available:
+            raise ModelRetry(refusal(result))
         return result.value
 
     def _asked(self, ctx: RunContext[Any], call: ToolCallPart, arguments: dict[str, Any]) -> Asked:
         run, name, messages = ctx.conversation_id or "", call.tool_name, ctx.messages
         session = Session(ctx.run_id or "", (messages[-1].run_id if messages else "") or "")
-        return self._histories.asked(run, messages, call.tool_call_id, name, arguments, session)
+        asked = self._histories.asked(run, messages, call.tool_call_id, name, arguments, session)
+        return replace(asked, made_in=session.made_in)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic_ai.exceptions import (
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from settled.core.model import Fault
 
 ASKS_AGAIN = (ModelRetry, ToolRetryError)
+_FUNCTIONS = "pydantic_ai._function_schema"
+"""The framework's module that calls functions."""
+_BEFORE = "before_tool_execute"
+"""The hook of other capabilities that comes before."""
 _CONTROL = (ApprovalRequired, CallDeferred, SkipToolExecution)
 
 
@@ -57,10 +62,17 @@ def controls(error: BaseException) -> bool:
     return _failed(error) is neutral.CONTROL
 
 
-def failure_behind(error: BaseException) -> bool:
-    """Whether a failure was turned into a request to ask again; Pydantic AI does so with its own time-out."""
+def said_by_the_function(error: BaseException) -> bool:
+    """Whether the tool's own function asks to be called again, and by itself; or a hook before it was entered.
+
+    Others around it do so too, and may have called it; and a failure is turned into such a request, as Pydantic AI does
+    with its own time-out.
+    """
     asked = error.__cause__ if isinstance(error, ToolRetryError) else error
-    return asked is not None and (asked.__cause__ or asked.__context__) is not None
+    if asked is None or (asked.__cause__ or asked.__context__) is not None:
+        return False
+    frames = (frame for each in (error, asked) for frame, _ in walk_tb(each.__traceback__))
+    return any(f.f_globals.get("__name__") == _FUNCTIONS or f.f_code.co_name == _BEFORE for f in frames)
 
 
 _packer = Packer([*(kind for kind in _classes(UserContent) if kind is not str), ToolReturn], to_jsonable_python)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from pydantic_core import to_json, to_jsonable_python
 
+from settled.api.taken import as_data
 from settled.api.tools.schema import apart
 from settled.errors import NotExecuted
 
@@ -25,6 +26,13 @@ def source_of(ctx: RunContext[Any], name: str) -> Any:
     return found
 
 
+def _plain(value: Any) -> Any:
+    try:
+        return as_data(value)
+    except ValueError:
+        return to_jsonable_python(value)
+
+
 class Given:
     """The arguments of one call, as the framework has validated them.
 
@@ -39,7 +47,7 @@ class Given:
 
     def _as_shown(self, call: ToolCallPart) -> dict[str, Any]:
         try:
-            plain = to_jsonable_python(self._args)
+            plain: dict[Any, Any] = {name: _plain(value) for name, value in self._args.items()}
         except ValueError:  # of a type without a plain form: as the model gave them
             return call.args_as_dict()  # type: ignore[no-any-return]  # a dict
         schema = getattr(getattr(self._tool, "call_func", None), "__self__", None)

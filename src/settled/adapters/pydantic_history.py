@@ -16,6 +16,11 @@ _NONE_CAME = "interrupted"
 """So the framework marks what it puts in the place of an answer that it never got: the call may have been made."""
 
 
+_ASKED_AGAIN = "retried"
+_OURS = '{"status"'
+"""So begins what the guard itself has told."""
+
+
 def tell(history: History, messages: Sequence[Any]) -> None:
     """Tell it what the messages hold."""
     for message in messages:
@@ -25,10 +30,18 @@ def tell(history: History, messages: Sequence[Any]) -> None:
             continue
         for part in message.parts:
             if isinstance(part, _ANSWERS):
-                if getattr(part, "outcome", "") != _NONE_CAME:
+                if _tells(part):
                     history.answers(part.tool_call_id)
             elif isinstance(part, UserPromptPart):
                 history.says(str(part.content), str(part.timestamp))
+
+
+def _tells(part: Any) -> bool:
+    """Whether it tells what became of the call. To be asked for it again does not: it may be done, and was refused."""
+    outcome = getattr(part, "outcome", "")
+    if isinstance(part, RetryPromptPart) or outcome == _ASKED_AGAIN:
+        return isinstance(part.content, str) and part.content.startswith(_OURS)
+    return outcome != _NONE_CAME
 
 
 def _arguments(part: ToolCallPart) -> dict[str, Any]:

@@ -25,7 +25,7 @@ else:
         fcntl = None  # type: ignore[assignment]  # it is looked at before it is used
 
     def try_lock(descriptor: int) -> None:
-        """Lock the file for this handle. Raises ``BlockingIOError`` if another has it, ``OSError`` if there are none."""
+        """Lock the file for this handle. Raises ``BlockingIOError`` if another has it, ``OSError`` where none can."""
         if fcntl is not None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

@@ -14,6 +14,7 @@ from settled.api.runs.current_run import current_run
 from settled.api.tools.batches import by_item
 from settled.api.tools.schema import BadArguments, snapshot
 from settled.api.tools.undoing import demand_leave
+from settled.core.attempts.outcome import TooLate
 from settled.core.encoding import codec
 from settled.core.encoding.keys import format_key
 from settled.current import CurrentCall, current
@@ -97,7 +98,9 @@ def _runner(
 
     def run(call: Call | None) -> Any:
         own = given
-        if call is not None and ask is not None and call.words != ask.words:
+        if call is not None and ask is not None and call.leave is not None:
+            own = as_approved(guard, tool, call, given, same_words=call.words == ask.words)
+        elif call is not None and ask is not None and call.words != ask.words:
             own = as_recorded(guard, tool, call, given)
         # Each attempt gets the arguments as they were: a tool may change what it is given.
         if not fixed:
@@ -130,16 +133,46 @@ def as_recorded(guard: Guard, tool: Tool[Any, Any], call: Call, given: dict[str,
 
     What the record does not hold, or no longer fits the tool, is taken from this asker.
     """
+    rebuilt = _rebuilt(guard, tool, call, given)
+    return given if rebuilt is None else rebuilt
+
+
+def _rebuilt(
+    guard: Guard, tool: Tool[Any, Any], call: Call, beside: Mapping[str, Any], *, wholly: bool = False
+) -> dict[str, Any] | None:
+    """Return the arguments of a record, with what it does not hold; ``None`` if they cannot be made of it.
+
+    ``wholly``: nor of a record in which some are hidden that are not given beside it.
+    """
     try:
         recorded = codec.loads(guard.vault.unlock(call.arguments))
         hidden = () if guard.vault.encrypts else tool.checked.options.redact
         roots = {path.partition(".")[0].removesuffix("[]") for path in hidden}
         kept = {name: value for name, value in recorded.items() if name not in roots}
-        rebuilt = tool.schema.bind((), given | kept)
+        if wholly and not beside.keys() >= roots & recorded.keys():
+            return None
+        rebuilt = tool.schema.bind((), {**beside, **kept})
     except (ValueError, BadArguments, JournalError):
-        return given
+        return None
     same = {name: rebuilt.plain[name] for name in kept if name in rebuilt.plain} == kept
-    return rebuilt.given if same else given  # a validator that changes values would change them twice
+    return rebuilt.given if same else None  # a validator that changes values would change them twice
+
+
+class OtherWords(TooLate):
+    """Leave was given for other arguments than the asker's, which cannot be made of the record: nothing was sent."""
+
+
+def as_approved(
+    guard: Guard, tool: Tool[Any, Any], call: Call, given: dict[str, Any], *, same_words: bool
+) -> dict[str, Any]:
+    """Return what a person has given leave for: what is on record, and nothing of an asker who says something else.
+
+    Raises ``OtherWords`` where that cannot be made of the record.
+    """
+    rebuilt = _rebuilt(guard, tool, call, given if same_words else {}, wholly=True)
+    if rebuilt is None and not same_words:
+        raise OtherWords("leave was given for other arguments, which cannot be made of the record any more")
+    return given if rebuilt is None else rebuilt
 
 
 def _not_to_be_run(_: Call | None) -> Any:

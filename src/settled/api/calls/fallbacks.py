@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from settled.api.calls import answering, drafting
 from settled.api.calls.asking import new_operation_id
-from settled.api.calls.binding import as_recorded
+from settled.api.calls.binding import OtherWords, as_approved, as_recorded
 from settled.api.calls.bound import ORDINARY, BoundCall, CallOptions, InsteadOf
 from settled.api.calls.going_on import go_on, told_again
 from settled.api.steps import adrive, drive
@@ -21,6 +21,7 @@ from settled.api.tools.giving_way import (
     parts_of,
 )
 from settled.core.answer import from_record
+from settled.core.approval.drafts import LookAtDraft
 from settled.core.instead.chain import Came, Instead, Overtaken, go_down, may_give_way
 from settled.core.parts import split_of
 from settled.core.values import replace
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from settled.api.steps import Steps
     from settled.api.tools.tool import Tool
     from settled.core.answer import Answer
+    from settled.core.call import Call
 
 LONGEST_WHY = 1000
 """Characters of what a person is told of what failed before."""
@@ -56,6 +58,8 @@ def _chain(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps[Resu
     tool = prepared.bound.tool
     if not tool.fallbacks or not may_give_way(primary):
         return primary
+    if tool.checked.options.approve is not None and not (yield from _as_approved(guard, prepared, primary)):
+        return primary
     steps, last = parts_of(tool.fallbacks)
     came = yield from _performed(guard, prepared, go_down(primary, prepared.life.ask, len(steps)))
     if isinstance(came, Overtaken):
@@ -63,6 +67,26 @@ def _chain(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps[Resu
             return replace(primary, retryable=True) if came.again else primary
         return answering.to_result(guard, tool, from_record(came.call), prepared.life)
     return _answered(tool, came, steps, last)
+
+
+def _as_approved(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps[bool]:
+    """Whether what is done in its place can be done with what leave was given for."""
+    call, _, _ = yield LookAtDraft(primary.operation_id)
+    try:
+        _given(guard, prepared, call)
+    except OtherWords:
+        return False
+    return True
+
+
+def _given(guard: Guard, prepared: Prepared, given_up: Call | None) -> Mapping[str, Any]:
+    """Return the arguments of what is done in the call's place. Raises ``OtherWords``."""
+    tool, ask, given = prepared.bound.tool, prepared.life.ask, dict(prepared.arguments)
+    if given_up is None:
+        return given
+    if given_up.leave is None:
+        return as_recorded(guard, tool, given_up, given)
+    return as_approved(guard, tool, given_up, given, same_words=ask is not None and ask.words == given_up.words)
 
 
 def _performed(guard: Guard, prepared: Prepared, walk: Steps[Came | Overtaken]) -> Steps[Came | Overtaken]:
@@ -100,9 +124,7 @@ def _answered(tool: Tool[Any, Any], came: Came, steps: Sequence[Any], last: Skip
 
 def _instead(guard: Guard, prepared: Prepared, wanted: Instead) -> BoundCall[Any]:
     tool, given_up = prepared.bound.tool, wanted.given_up
-    given: Mapping[str, Any] = prepared.arguments
-    if given_up is not None:
-        given = as_recorded(guard, tool, given_up, dict(given))
+    given = _given(guard, prepared, given_up)
     step = parts_of(tool.fallbacks)[0][wanted.no]
     if isinstance(step, Person):
         return _by_hand(prepared, given, wanted, step)

@@ -62,6 +62,8 @@ class Asked(Struct, frozen=True):
     """The turn before this one, where the history shows it."""
     within: str = ""
     """The run that this one is a part of: another agent's, that has handed a task to this one."""
+    made_in: str = ""
+    """Which of the framework's own runs made the message, where they are told apart: ids are used again in others."""
 
 
 def step_of(message: str, place: int) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from settled.api.taken import BySchema
 from settled.api.tools.checked import Checked, Look, looking
 from settled.api.tools.options import read_options
 from settled.api.tools.schema import Arguments, BadArguments, Schema, is_fixed, plain
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from settled.api.calls.result import Result
     from settled.api.guard import Guard
+    from settled.api.taken import Read
     from settled.api.tools.options import EffectName, Options, ToolOptions
     from settled.api.tools.tool import Tool
     from settled.core.model import Fault
@@ -84,8 +86,8 @@ class Shape:
     """JSON schema of the arguments, as the model sees it."""
     in_threads: bool = True
     """It may run in a thread that nothing can cancel."""
-    check: Callable[[dict[str, Any]], Mapping[str, str]] | None = None
-    """Tells what is wrong with the arguments: name -> why. Without it only missing names are seen."""
+    read: Read | None = None
+    """Gives the arguments as the tool takes them, or raises ``BadArguments``. Without it the schema alone tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class ForeignSchema(Schema):
         self.call_parameters, self.transaction_parameters, self.parameters = (), (), _AnyName()
         self.shape: Shape | None = None
         self.required: frozenset[str] = frozenset()
-        self.check: Callable[[dict[str, Any]], Mapping[str, str]] = self._missing
+        self.read_here: Read = self._unread
         self.defaults: dict[str, Any] = {}
 
     def seen(self, shape: Shape) -> ForeignSchema:
@@ -126,8 +128,9 @@ class ForeignSchema(Schema):
         closed = properties and not shape.schema.get("additionalProperties")
         known.parameters = tuple(properties) if closed else _AnyName(properties)
         known.required = frozenset(shape.schema.get("required") or ())
-        known.check = shape.check or known._missing
+        known.read_here = shape.read or known._by_schema(shape)
         known.defaults = {name: part["default"] for name, part in properties.items() if "default" in part}
+        known.defaults.update(getattr(shape.read, "defaults", ()))
         known.shape = shape
         return known
 
@@ -140,28 +143,41 @@ class ForeignSchema(Schema):
         if args:
             raise BadArguments({"arguments": "give them by name"})
         given = dict(kwargs)
-        if wrong := self.check(given):
-            return self._as_here(given, wrong)
+        try:
+            taken = self.read_here(given)
+        except BadArguments:
+            other = self._other_here()
+            if other is None:
+                raise
+            return other.bind((), given)
+        if taken is not given:  # another agent's tool of the same name may take it in another way
+            other = self._other_here()
+            if other is not None:
+                return other.bind((), given)
+            given = taken
         if is_fixed(given):
             return Arguments(given, given, self.defaults, True)  # noqa: FBT003 - by place: on the path of every call
         given = copy.deepcopy(given)
         return Arguments(given, {name: plain(value) for name, value in given.items()}, self.defaults)
 
-    def _as_here(self, given: dict[str, Any], wrong: Mapping[str, str]) -> Arguments:
-        """Take the arguments by what the agent at work tells: another one may have a tool of the same name.
-
-        Raises ``BadArguments``.
-        """
+    def _other_here(self) -> ForeignSchema | None:
+        """Return what the agent at work tells of its tool, if that is another one than the first that was seen."""
         here = invocation.get()
         shape = here.shape() if here is not None and here.tool.schema is self and here.shape is not None else None
         if here is None or shape is None or self.shape is None or shape.schema == self.shape.schema:
-            raise BadArguments(wrong)
+            return None
         here.tool.see(shape)
-        taken: Arguments = here.tool.schema.bind((), given)
-        return taken
+        other: ForeignSchema = here.tool.schema
+        return other
 
-    def _missing(self, given: dict[str, Any]) -> Mapping[str, str]:
-        return dict.fromkeys(sorted(self.required - given.keys()), "is missing")
+    def _unread(self, given: dict[str, Any]) -> dict[str, Any]:
+        if missing := sorted(self.required - given.keys()):
+            raise BadArguments(dict.fromkeys(missing, "is missing"))
+        return given
+
+    def _by_schema(self, shape: Shape) -> Read:
+        by_schema = BySchema(shape.schema)
+        return lambda given: by_schema(self._unread(given))
 
     def encode(self, value: object) -> tuple[bytes | None, str]:
         """Return the encoding of a result and a note; ``None`` if it would not come back the same."""
