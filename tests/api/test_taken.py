@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, field_validator
 
-from settled.api.taken import BySchema, as_data, reader
 from settled.api.tools.schema import BadArguments
+from settled.api.tools.taken import BySchema, as_data, reader
 
 
 class Size(StrEnum):

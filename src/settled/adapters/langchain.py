@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-try:
+from settled.adapters.extras import needs
+
+with needs("langchain"):
     from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, convert_to_messages
     from langchain_core.tools import BaseTool, StructuredTool, Tool
     from langgraph.errors import GraphBubbleUp
-except ImportError as error:  # none, or one that is too old
-    raise ImportError(f"install it with `pip install 'settled[langchain]'`: {error}") from error
 
 from settled.adapters import neutral
 from settled.adapters.history import Histories, History, kinds
 from settled.adapters.langchain_answers import is_named, messages_of, pack, render, stands_for_none, unpack
 from settled.adapters.langchain_nodes import entering
-from settled.api.taken import reader
 from settled.api.tools.foreign import Shape, Values
+from settled.api.tools.taken import reader
 from settled.errors import DeclarationError
 
 try:

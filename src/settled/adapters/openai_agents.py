@@ -6,22 +6,22 @@ import copy
 import inspect
 from typing import TYPE_CHECKING, Any
 
-try:
+from settled.adapters.extras import needs
+
+with needs("openai-agents"):
     from agents import Agent, FunctionTool, Handoff
     from agents.tool import set_function_tool_failure_error_function
-except ImportError as error:  # none, or one that is too old
-    raise ImportError(f"install it with `pip install 'settled[openai-agents]'`: {error}") from error
 
 from settled.adapters import neutral
 from settled.adapters.openai_answers import VALUES
-from settled.adapters.openai_invokers import invoker, model_of, written
+from settled.adapters.openai_invokers import invoking, marked, model_of, written
 from settled.adapters.openai_local import Local
 from settled.adapters.openai_names import name_of
 from settled.adapters.openai_servers import Server, ServerError, server_errors
 from settled.adapters.openai_turns import Turns
 from settled.api.calls.result import Result
-from settled.api.taken import reader
 from settled.api.tools.foreign import Shape
+from settled.api.tools.taken import reader
 from settled.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _tool(tool: Any, adapter: _Adapter, *, threaded: bool = True) -> Any:
     if _is_guarded(tool):
         return tool
     if not isinstance(tool, FunctionTool):
-        return _marked(adapter.local.guarded(tool), tool, adapter)
+        return marked(adapter.local.guarded(tool), tool, adapter)
     if tool._is_agent_tool:  # noqa: SLF001 - nothing else tells
         if not hasattr(tool._agent_instance, "_settled"):  # noqa: SLF001 - as above
             raise DeclarationError(f"{tool.name} is an agent: write guarded(agent, guard).as_tool(…)")
@@ -128,7 +128,7 @@ def _tool(tool: Any, adapter: _Adapter, *, threaded: bool = True) -> Any:
         result = await adapter.acall(name, arguments, asked, invoke, shape)
         return result.value if neutral.stands(result) else result.for_model()
 
-    return _invoking(tool, on_invoke_tool, adapter)
+    return invoking(tool, on_invoke_tool, adapter)
 
 
 def _agent_tool(tool: Any, adapter: _Adapter) -> Any:
@@ -138,16 +138,4 @@ def _agent_tool(tool: Any, adapter: _Adapter) -> Any:
         with adapter.turns.within(context, raw):
             return await tool.on_invoke_tool(context, raw)
 
-    return _invoking(tool, on_invoke_tool, adapter)
-
-
-def _marked(new: Any, tool: Any, adapter: _Adapter) -> Any:
-    if new is not tool:
-        new._settled = adapter  # noqa: SLF001 - of the copy
-    return new
-
-
-def _invoking(tool: Any, on_invoke_tool: Any, adapter: _Adapter) -> Any:
-    new = copy.copy(tool)
-    new.on_invoke_tool = invoker(tool, on_invoke_tool)
-    return _marked(new, tool, adapter)
+    return invoking(tool, on_invoke_tool, adapter)

@@ -19,7 +19,7 @@ _Own: Any = getattr(agents.tool, "_FailureHandlingFunctionToolInvoker", None)
 """The SDK's own, which knows how a function's arguments are prepared."""
 
 
-def invoker(tool: Any, on_invoke_tool: Callable[[Any, str], Awaitable[Any]]) -> Any:
+def _invoker(tool: Any, on_invoke_tool: Callable[[Any, str], Awaitable[Any]]) -> Any:
     """Return what the SDK calls in the place of the tool's own invoker."""
     own = tool.on_invoke_tool
     if _Own is None or not isinstance(own, _Own):
@@ -62,3 +62,17 @@ def model_of(tool: Any) -> Any:
         if model is not None:
             return model
     return None
+
+
+def marked(new: Any, tool: Any, adapter: Any) -> Any:
+    """Return what stands for a tool, with the sign that it is guarded; one that is the tool itself bears none."""
+    if new is not tool:
+        new._settled = adapter  # noqa: SLF001 - of the copy
+    return new
+
+
+def invoking(tool: Any, on_invoke_tool: Any, adapter: Any) -> Any:
+    """Return a copy of the tool that is invoked in another way."""
+    new = copy.copy(tool)
+    new.on_invoke_tool = _invoker(tool, on_invoke_tool)
+    return marked(new, tool, adapter)

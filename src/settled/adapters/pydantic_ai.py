@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-try:
+from settled.adapters.extras import needs
+
+with needs("pydantic-ai"):
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.capabilities.abstract import CapabilityOrdering
     from pydantic_ai.exceptions import ModelRetry, ToolFailed
-except ImportError as error:  # none, or one that is too old
-    raise ImportError(f"install it with `pip install 'settled[pydantic-ai]'`: {error}") from error
 from pydantic_core import to_jsonable_python
 
 from settled.adapters import neutral

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from pydantic_core import to_json, to_jsonable_python
 
-from settled.api.taken import as_data
 from settled.api.tools.schema import apart
+from settled.api.tools.taken import as_data
 from settled.errors import NotExecuted
 
 if TYPE_CHECKING:

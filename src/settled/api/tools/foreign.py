@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from settled.api.taken import BySchema
 from settled.api.tools.checked import Checked, Look, looking
 from settled.api.tools.options import read_options
 from settled.api.tools.schema import Arguments, BadArguments, Schema, is_fixed, plain
+from settled.api.tools.taken import BySchema
 from settled.api.tools.tool import AsyncTool
 from settled.core.encoding import codec
 from settled.core.faults import look
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from settled.api.calls.result import Result
     from settled.api.guard import Guard
-    from settled.api.taken import Read
     from settled.api.tools.options import EffectName, Options, ToolOptions
+    from settled.api.tools.taken import Read
     from settled.api.tools.tool import Tool
     from settled.core.model import Fault
 

@@ -1,0 +1,21 @@
+"""What an adapter needs beside settled, and what to install where it is not there."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Within this a framework is imported. Raises ``ImportError`` where there is none, or one that is too old."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(f"install it with `pip install 'settled[{extra}]'`: {error}") from error
+
+
+__all__ = ["needs"]
