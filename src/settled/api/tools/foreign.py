@@ -116,6 +116,7 @@ class ForeignSchema(Schema):
     def __init__(self, name: str, values: Values) -> None:
         self.name, self.values = name, values
         self.call_parameters, self.transaction_parameters, self.parameters = (), (), _AnyName()
+        self.returns = Any
         self.shape: Shape | None = None
         self.required: frozenset[str] = frozenset()
         self.read_here: Read = self._unread
