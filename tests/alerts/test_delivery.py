@@ -14,7 +14,7 @@ from contextlib import closing
 import pytest
 
 import settled
-from settled.api.alerts import alerting, notices
+from settled.api.alerts import alerting, delivering, notices
 from settled.core.model import Moment
 from settled.core.noted import notes
 from settled.core.noted.alarms import TakeDelivery
@@ -294,8 +294,13 @@ def test_a_receiver_that_hangs_blocks_neither_calls_nor_leases(place):
 
 def test_a_receiver_that_hangs_holds_up_no_other_receiver(place, monkeypatch):
     """It is left, rests as one that is away, and is asked nothing more until it has come back."""
-    monkeypatch.setattr("settled.api.alerts.delivering.LONGEST", 0.2)
-    go, told = threading.Event(), []
+    go, told, tell = threading.Event(), [], delivering.Deliveries.tell
+
+    def soon_left(deliveries, receiver, notice):
+        monkeypatch.setattr(delivering, "LONGEST", 0.2 if receiver.name == "hangs" and not go.is_set() else 60)
+        return tell(deliveries, receiver, notice)
+
+    monkeypatch.setattr(delivering.Deliveries, "tell", soon_left)
 
     class Hangs:
         name = "hangs"

@@ -69,10 +69,7 @@ def test_three_workers_ask_about_each_call_once(app):
 def test_told_to_stop_it_finishes_what_is_under_way(app):
     assert app.python("app.leave('slow1', 'slow2', 'done3'); app.effects.write_text('slow1 slow2 done3')")[0] == 0
     worker = app.worker("--json", "--every", "0.1", "--together", "1")
-    until(lambda: app.lines("asked"), "the first probe")
-    worker.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
-    assert worker.poll() is None, "it waits for the probe"
+    app.told_to_stop(worker)
     (app.folder / "hurry").touch()
     told, total, _ = rounds(worker)
     assert worker.returncode == 0
@@ -85,9 +82,7 @@ def test_told_to_stop_it_finishes_what_is_under_way(app):
 def test_a_second_signal_ends_it_at_once(app):
     assert app.python("app.leave('slow1')")[0] == 0
     worker = app.worker("--every", "0.1")
-    until(lambda: app.lines("asked"), "the first probe")
-    worker.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
+    app.told_to_stop(worker)
     worker.send_signal(signal.SIGTERM)
     worker.communicate(timeout=60)
     assert worker.returncode == -signal.SIGTERM

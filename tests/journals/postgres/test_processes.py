@@ -128,6 +128,7 @@ def test_a_lock_that_is_held_for_too_long_says_so(open_journal, postgres, schema
 def test_a_statement_that_the_server_ends_is_made_once_more(open_journal, postgres, schema_name, how):
     """By whoever cancels it, or by the user's own limit while others hold what it needs; in time it says so."""
     limit = {"options": "-c%20statement_timeout%3D100"} if how == "timed out" else {}
+    open_journal()  # its tables may take longer
     journal = open_journal(postgres.url(**limit), patience=30.0)
     call, done = begun(journal, make_ask()), []
     with postgres.connect() as other, postgres.connect() as watch:
