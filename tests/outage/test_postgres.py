@@ -35,10 +35,9 @@ def test_a_server_that_is_killed_and_restarted(tmp_path):
     ids=["before it is handled", "after it is handled", "the answer to a commit"],
 )
 def test_connections_that_are_cut(postgres, place, tmp_path, where):
-    (tmp_path / "socket").mkdir()
     side, one_in, only = where
     scissors = Scissors(side, one_in=one_in, seed=7, only=only, most=25)
-    with Proxy(tmp_path / "socket", postgres.folder() / ".s.PGSQL.5432", scissors) as proxy:
+    with Proxy(postgres.folder() / ".s.PGSQL.5432", scissors) as proxy:
         with Load(place(proxy.url), tmp_path) as load:
             pass
         scissors.left = 0
