@@ -226,7 +226,7 @@ def test_an_attempt_that_was_left_commits_nothing_any_more(table, guard, hooked)
             ended.append(error)
             raise
 
-    said, [seen] = tried(guard, act, timeout=0.5)
+    said, [seen] = tried(guard, act, timeout=2)  # enough to get as far as that
     assert (said, seen.method, seen.phase) == (Evidence.NONE, "COMMIT", Phase.NOT_SENT)
     go_on.set()
     while not ended:
