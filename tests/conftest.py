@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 
 import pytest
 from hypothesis import settings
@@ -37,6 +38,10 @@ def redis():
 
 
 def pytest_configure(config):
+    # What belongs to no test's own folder is not to go to the home of who runs the tests, nor to be found there.
+    state = tempfile.TemporaryDirectory(prefix="state-")
+    os.environ["XDG_STATE_HOME"] = state.name
+    config.add_cleanup(state.cleanup)
     config.stash[UNDONE] = []
     config.pluginmanager.register(NothingSkipped(config.stash[UNDONE]), "nothing-skipped")
 

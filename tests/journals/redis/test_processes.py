@@ -181,6 +181,11 @@ def both_are_back(server):
         return sum(each["cmd"] == "evalsha" for each in client.client_list()) == 2
 
 
+def read_on(child, told):
+    """Take all that a child still says, but for a line that it did not come to end."""
+    told += child.stdout.read().split("\n")[:-1]
+
+
 @pytest.mark.parametrize("appendfsync", ["always", "everysec"])
 @pytest.mark.parametrize("kind", ["valkey", "redis"])
 def test_what_was_told_survives_when_the_server_is_killed(tmp_path, kind, appendfsync):
@@ -194,10 +199,13 @@ def test_what_was_told_survives_when_the_server_is_killed(tmp_path, kind, append
             end()
             server.start()
         told += [child.stdout.readline().strip() for child in children for _ in range(200)]
+        rest = [threading.Thread(target=read_on, args=(child, told)) for child in children]
+        for reading in rest:
+            reading.start()  # nobody who is read no further gets as far as to the journal again
         until(lambda: both_are_back(server), "both")  # what was read may have been told before the server's end
-        for child in children:
+        for child, reading in zip(children, rest, strict=True):
             child.kill()
-            told += child.stdout.read().split("\n")[:-1]
+            reading.join(30)
             child.wait(30)
             child.stdin.close()
             child.stdout.close()
