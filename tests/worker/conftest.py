@@ -20,7 +20,7 @@ from pathlib import Path
 
 import settled
 
-guard = settled.Guard(os.environ["PLACE"], lease=0.5)
+guard = settled.Guard(os.environ["PLACE"])
 effects, asked, hurry, told = Path("effects"), Path("asked"), Path("hurry"), Path("told to stop")
 
 
@@ -57,12 +57,13 @@ def mail(order: str) -> str:
 
 
 def leave(*orders):
-    \"\"\"Leave these calls in doubt: nobody asks their probe.\"\"\"
+    \"\"\"Leave these calls in doubt: nobody asks their probe, and a worker may at once.\"\"\"
+    from settled.core.doubt.tending import LayDown
     from settled.core.values import replace
     policy = pay.checked.policy
     object.__setattr__(pay.checked, "policy", replace(policy, probe=False))
     for order in orders:
-        pay.call(order)
+        guard.journal.perform(LayDown(pay.call(order).operation_id, 1, 0.0))
 """
 
 _numbers = itertools.count(1)

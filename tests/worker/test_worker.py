@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 
 import pytest
 
@@ -35,7 +34,6 @@ def test_it_settles_what_processes_left_behind(app):
 
 def test_what_one_round_did_is_told(app):
     assert app.python("app.leave('done', 'lost')")[0] == 0
-    time.sleep(0.5)  # the lease of who left them
     told = app.once()
     assert told == {
         "orphans": 0,
