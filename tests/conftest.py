@@ -42,6 +42,8 @@ def pytest_configure(config):
     state = tempfile.TemporaryDirectory(prefix="state-")
     os.environ["XDG_STATE_HOME"] = state.name
     config.add_cleanup(state.cleanup)
+    for name in ("CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR"):
+        os.environ.pop(name, None)  # what is shown is the same whatever somebody's terminal is like
     config.stash[UNDONE] = []
     config.pluginmanager.register(NothingSkipped(config.stash[UNDONE]), "nothing-skipped")
 
