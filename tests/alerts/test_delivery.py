@@ -197,6 +197,13 @@ def test_what_a_receiver_or_a_sink_raises_ends_no_thread(place, error):
     assert len({notice.notice_id for notice in receiver.notices}) == 1
 
 
+@pytest.fixture
+def long_pauses(monkeypatch):
+    """Between tries, longer than any test takes."""
+    monkeypatch.setattr(alerting, "pause_after", lambda *_: 600.0)
+
+
+@pytest.mark.usefixtures("long_pauses")
 def test_between_tries_there_is_a_pause(guarded, inbox):
     inbox.answers = [500]
     guarded.pay.call(to="a")
@@ -209,6 +216,7 @@ def test_between_tries_there_is_a_pause(guarded, inbox):
     assert failed["next"] > guarded.journal.now().wall
 
 
+@pytest.mark.usefixtures("long_pauses")
 @pytest.mark.parametrize(("back", "tries"), [(0.0, 1), (86400.0, 2)])
 def test_a_clock_that_is_set_back_holds_up_no_next_try(guarded, inbox, monkeypatch, back, tries):
     inbox.answers = [500, 500]
@@ -231,6 +239,7 @@ def test_pauses_double_and_are_bounded(draw):
     assert alerting.pause_after(1, draw, 1e9) == 3600.0
 
 
+@pytest.mark.usefixtures("long_pauses")
 def test_one_that_is_away_holds_up_no_other(place, inbox):
     dead, kept = Dead(), Kept()
     with settled.Guard(place, alerts=[dead, Webhook(inbox.url, SECRET), kept]) as guard:
