@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 import threading
 import time
 from contextlib import closing
@@ -276,6 +277,20 @@ def test_nobody_outlives_a_killed_server(tmp_path):
         os.kill(worker, signal.SIGSTOP)  # it cannot see by itself that the server is gone
         server.kill()
         assert not psutil.pid_exists(worker) or psutil.Process(worker).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_killed_server_leaves_no_memory_to_the_system():
+    """A system has few pieces to give, and keeps them until somebody takes them away."""
+    with PostgresServer() as server, closing(server.connect()) as connection:
+        assert connection.execute("SHOW dynamic_shared_memory_type").fetchone() == ("mmap",)
+        piece = (server.data / "postmaster.pid").read_text().splitlines()[6].split()[-1]
+        assert piece in pieces()
+        server.kill()
+    assert piece not in pieces()
+
+
+def pieces():
+    return subprocess.run(["ipcs", "-m"], capture_output=True, text=True, check=True).stdout.split()
 
 
 def test_a_server_that_stays_away_fails_closed(tmp_path):
