@@ -5,12 +5,13 @@ import signal
 import tempfile
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A slow machine is no failure; no test speaks of time. On CI the examples are the same in every run; elsewhere they
 # are drawn anew, and a failure prints how to draw it again.
-settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
-settings.register_profile("dev", deadline=None, print_blob=True)
+patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
+settings.register_profile("ci", derandomize=True, database=None, **patient)
+settings.register_profile("dev", **patient)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 # Where the run was started in the background an interrupt is ignored, and every process started here would be deaf too.
