@@ -18,6 +18,12 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 UNDONE = pytest.StashKey[list[str]]()
+SOMEBODYS = {
+    *("CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR"),
+    *("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+    *("SETTLED_APP", "SETTLED_JOURNAL"),
+}
+"""What the environment says of who runs the tests, of their terminal and network: no test is to depend on it."""
 
 
 @pytest.fixture(scope="session")
@@ -43,8 +49,8 @@ def pytest_configure(config):
     state = tempfile.TemporaryDirectory(prefix="state-")
     os.environ["XDG_STATE_HOME"] = state.name
     config.add_cleanup(state.cleanup)
-    for name in ("CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR"):
-        os.environ.pop(name, None)  # what is shown is the same whatever somebody's terminal is like
+    for name in [name for name in os.environ if name.upper() in SOMEBODYS or name.startswith("PG")]:
+        del os.environ[name]
     config.stash[UNDONE] = []
     config.pluginmanager.register(NothingSkipped(config.stash[UNDONE]), "nothing-skipped")
 
