@@ -2,20 +2,28 @@
 
 import os
 import signal
+import tempfile
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A slow machine is no failure; no test speaks of time. On CI the examples are the same in every run; elsewhere they
 # are drawn anew, and a failure prints how to draw it again.
-settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
-settings.register_profile("dev", deadline=None, print_blob=True)
+patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
+settings.register_profile("ci", derandomize=True, database=None, **patient)
+settings.register_profile("dev", **patient)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 # Where the run was started in the background an interrupt is ignored, and every process started here would be deaf too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 UNDONE = pytest.StashKey[list[str]]()
+SOMEBODYS = {
+    *("CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR"),
+    *("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+    *("SETTLED_APP", "SETTLED_JOURNAL"),
+}
+"""What the environment says of who runs the tests, of their terminal and network: no test is to depend on it."""
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +45,12 @@ def redis():
 
 
 def pytest_configure(config):
+    # What belongs to no test's own folder is not to go to the home of who runs the tests, nor to be found there.
+    state = tempfile.TemporaryDirectory(prefix="state-")
+    os.environ["XDG_STATE_HOME"] = state.name
+    config.add_cleanup(state.cleanup)
+    for name in [name for name in os.environ if name.upper() in SOMEBODYS or name.startswith("PG")]:
+        del os.environ[name]
     config.stash[UNDONE] = []
     config.pluginmanager.register(NothingSkipped(config.stash[UNDONE]), "nothing-skipped")
 

@@ -14,7 +14,7 @@ from contextlib import closing
 import pytest
 
 import settled
-from settled.api.alerts import alerting, notices
+from settled.api.alerts import alerting, delivering, notices
 from settled.core.model import Moment
 from settled.core.noted import notes
 from settled.core.noted.alarms import TakeDelivery
@@ -197,6 +197,13 @@ def test_what_a_receiver_or_a_sink_raises_ends_no_thread(place, error):
     assert len({notice.notice_id for notice in receiver.notices}) == 1
 
 
+@pytest.fixture
+def long_pauses(monkeypatch):
+    """Between tries, longer than any test takes."""
+    monkeypatch.setattr(alerting, "pause_after", lambda *_: 600.0)
+
+
+@pytest.mark.usefixtures("long_pauses")
 def test_between_tries_there_is_a_pause(guarded, inbox):
     inbox.answers = [500]
     guarded.pay.call(to="a")
@@ -209,6 +216,7 @@ def test_between_tries_there_is_a_pause(guarded, inbox):
     assert failed["next"] > guarded.journal.now().wall
 
 
+@pytest.mark.usefixtures("long_pauses")
 @pytest.mark.parametrize(("back", "tries"), [(0.0, 1), (86400.0, 2)])
 def test_a_clock_that_is_set_back_holds_up_no_next_try(guarded, inbox, monkeypatch, back, tries):
     inbox.answers = [500, 500]
@@ -231,6 +239,7 @@ def test_pauses_double_and_are_bounded(draw):
     assert alerting.pause_after(1, draw, 1e9) == 3600.0
 
 
+@pytest.mark.usefixtures("long_pauses")
 def test_one_that_is_away_holds_up_no_other(place, inbox):
     dead, kept = Dead(), Kept()
     with settled.Guard(place, alerts=[dead, Webhook(inbox.url, SECRET), kept]) as guard:
@@ -294,8 +303,13 @@ def test_a_receiver_that_hangs_blocks_neither_calls_nor_leases(place):
 
 def test_a_receiver_that_hangs_holds_up_no_other_receiver(place, monkeypatch):
     """It is left, rests as one that is away, and is asked nothing more until it has come back."""
-    monkeypatch.setattr("settled.api.alerts.delivering.LONGEST", 0.2)
-    go, told = threading.Event(), []
+    go, told, tell = threading.Event(), [], delivering.Deliveries.tell
+
+    def soon_left(deliveries, receiver, notice):
+        monkeypatch.setattr(delivering, "LONGEST", 0.2 if receiver.name == "hangs" and not go.is_set() else 60)
+        return tell(deliveries, receiver, notice)
+
+    monkeypatch.setattr(delivering.Deliveries, "tell", soon_left)
 
     class Hangs:
         name = "hangs"

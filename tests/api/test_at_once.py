@@ -13,6 +13,7 @@ import pytest
 
 import settled
 from settled.core.attempts.budget import Pool, Pools
+from tests.waiting import auntil
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -128,9 +129,11 @@ def test_a_paused_tool_is_not_called(guard: settled.Guard) -> None:
     assert not does.calls
 
 
-def test_an_open_breaker_turns_it_away_and_an_end_closes_it_again(guard: settled.Guard) -> None:
+def test_an_open_breaker_turns_it_away_and_an_end_closes_it_again(
+    guard: settled.Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
     does = Behaviour(AwayError("away"), AwayError("away"), "rain")
-    policy = settled.BreakerPolicy.static(failures=2, rate=None, cooldown=0.05)
+    policy = settled.BreakerPolicy.static(failures=2, rate=None, cooldown=60)
     tool = guard.tool(effect="read", name="one", attempts=1, breaker=policy)(does.now)
     for _ in range(2):
         with pytest.raises(settled.CallNotDone):
@@ -139,6 +142,10 @@ def test_an_open_breaker_turns_it_away_and_an_end_closes_it_again(guard: settled
         tool()
     assert turned_away.value.result.reason == "breaker_open"
     assert does.calls == 2
+    now = guard.floor.now
+    monkeypatch.setattr(guard.floor, "now", lambda: now() + 3600)
+    assert [tool(), tool()] == ["rain in Bern"] * 2
+    assert guard.breakers.of(tool)[0].state(now()) == "closed"
 
 
 def test_it_draws_on_the_pool_of_retries(guard: settled.Guard) -> None:
@@ -216,7 +223,7 @@ async def test_who_waits_for_a_further_attempt_can_be_cancelled(guard: settled.G
     does = Behaviour(AwayError("away"), "rain")
     tool = guard.tool(effect="read", name="one", retry=settled.Backoff(base=60.0, cap=60.0))(does.later)
     call = asyncio.ensure_future(tool())
-    await asyncio.sleep(0.01)
+    await auntil(lambda: does.calls, "the first attempt")
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import time
 import weakref
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +12,7 @@ import httpx
 import pytest
 
 import settled
+from tests.waiting import auntil, given_up_once, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 def test_a_loop_that_closes_over_a_write_leaves_it_unknown_in_the_queue() -> None:
     with settled.Guard("memory://") as guard:
+        begun: list[str] = []
 
         @guard.tool(effect="write")
         async def act() -> None:
+            begun.append("act")
             await asyncio.sleep(30)
 
         async def main() -> None:
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(act.acall(), 0.05)
+                await given_up_once(lambda: begun, act.acall())
 
         asyncio.run(main())
         [call] = guard.journal.books.calls.values()  # type: ignore[attr-defined]  # a journal in memory
@@ -38,22 +40,26 @@ def test_a_loop_that_closes_over_a_write_leaves_it_unknown_in_the_queue() -> Non
 
 def test_a_cancelled_read_is_cut() -> None:
     with settled.Guard("memory://") as guard:
+        begun: list[str] = []
         ended: list[str] = []
 
         @guard.tool(effect="read")
         async def look() -> None:
+            begun.append("look")
             try:
                 await asyncio.sleep(30)
             finally:
                 ended.append("cut")
 
+        async def cut_off(times: int) -> None:
+            with pytest.raises(TimeoutError):
+                await given_up_once(lambda: len(begun) == times, look.acall())
+            await auntil(lambda: len(ended) == times, "the attempt's end")
+
         async def main() -> None:
             async with guard.run("r"):
-                with pytest.raises(TimeoutError):
-                    await asyncio.wait_for(look.acall(), 0.05)
-                await asyncio.sleep(0.05)
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(look.acall(), 0.05)
+                await cut_off(1)
+            await cut_off(2)
             assert ended == ["cut", "cut"]
 
         asyncio.run(main())
@@ -100,12 +106,7 @@ def test_a_guard_that_is_closed_twice_and_used_after(tmp_path: Path) -> None:
 def test_the_log_is_sealed_by_the_guards_own_thread(tmp_path: Path) -> None:
     with settled.Guard(f"sqlite:///{tmp_path}/j.db") as guard:
         guard.tool(effect="write", name="act")(lambda: 1)()
-        for _ in range(200):
-            if guard.journal.head():
-                break
-            time.sleep(0.05)
-        head = guard.journal.head()
-        assert head
+        head = until(guard.journal.head, "its seal")
         assert guard.journal.verify(head).ok
 
 
@@ -133,10 +134,11 @@ def test_a_tool_that_is_cut_off_may_still_say_what_became_of_it() -> None:
 
 def test_an_attempt_that_ignores_its_time_out_brings_its_answer_late() -> None:
     with settled.Guard("memory://") as guard:
+        seen: list[str] = []
 
         @guard.tool(effect="write", timeout=0.05)
         async def act() -> str:
-            for _ in range(20):
+            while not seen:
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.sleep(0.05)
             return "late"
@@ -144,12 +146,9 @@ def test_an_attempt_that_ignores_its_time_out_brings_its_answer_late() -> None:
         async def main() -> None:
             first = await act.acall()
             assert (first.status, first.reason) == ("unknown", "attempt_timeout")
-            for _ in range(200):
-                await asyncio.sleep(0.05)
-                result = guard.look(first.operation_id)
-                assert result is not None
-                if result.status != "unknown":
-                    break
+            seen.append(first.status)
+            await auntil(lambda: guard.look(first.operation_id).status != "unknown", "its late answer")
+            result = guard.look(first.operation_id)
             assert (result.status, result.value) == ("succeeded", "late")
 
         asyncio.run(main())

@@ -165,14 +165,14 @@ def test_whoever_was_taken_over_does_nothing_new(tmp_path):
 @pytest.mark.parametrize("end", [KeyError, None])
 def test_whoever_has_lost_its_lease_before_it_reads_remembers_nothing(tmp_path, end):
     address = f"sqlite:///{tmp_path}/agent.db"
-    one, two = Shop(address, lease=0.5), Shop(address)
+    one, two = Shop(address, lease=2.0), Shop(address)
     with one.guard.run("r"):
         one.buy("tea")
         one.buy("milk")
     with one.guard.run("r"):
         own = contextvars.copy_context()
         one.guard.runs_here.drop(next(iter(one.guard.runs_here._held)))  # as if it were stopped
-        with suppress(KeyError), two.guard.run("r", on_error="compensate", wait=20):
+        with suppress(KeyError), two.guard.run("r", on_error="compensate", wait=60):
             assert own.run(one.buy.call, "tea").reason == "superseded"
             if end is not None:
                 raise end

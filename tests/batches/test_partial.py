@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from contextlib import nullcontext
 
 import pytest
@@ -14,6 +13,7 @@ from settled.cli import main
 from settled.core.states import State
 from settled.ports import CallQuery
 from tests.batches.store import index_of
+from tests.waiting import until
 
 TEN = [f"d{n}" for n in range(10)]
 
@@ -307,17 +307,14 @@ def test_an_answer_that_comes_late_is_read_by_item_too(guard, store):
 
     @guard.tool(effect="write", timeout=0.05, partial=settled.partial.http_207)
     def send(letters: list[str]) -> list:
-        release.wait(5)
+        assert release.wait(60)
         return [{"status": 201}, {"status": 500}]
 
     with guard.run("r"):
         first = send.options(wait=0).call(letters=["a", "b"])
         assert first.status == "unknown"
         release.set()
-        for _ in range(500):
-            if guard.journal.get(first.operation_id).state is not State.UNKNOWN:
-                break
-            time.sleep(0.01)
+        until(lambda: guard.journal.get(first.operation_id).state is not State.UNKNOWN, "its late answer")
     assert guard.look(first.operation_id).status == "partial"
     assert statuses(guard.look(first.operation_id)) == ["done", "unknown"]
     assert [str(call.state) for call in waiting(guard.journal)] == ["unknown"]

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 import settled
+from settled.ports import CallQuery
 from tests.waiting import until
 
 
@@ -59,12 +60,10 @@ async def test_case_001_the_late_answer_is_stored_and_given_to_the_repeat(guard:
 
 
 async def _until_settled(ask: Any) -> settled.Result[Any]:
-    for _ in range(100):
-        result: settled.Result[Any] = await ask()
-        if result.status != "unknown":
-            return result
-        await asyncio.sleep(0.05)
-    raise AssertionError("never settled")
+    async with asyncio.timeout(60):
+        while (result := await ask()).status == "unknown":  # noqa: ASYNC110 - it is asked each time
+            await asyncio.sleep(0.05)
+    return result
 
 
 def test_case_002_one_key_for_all_attempts_and_a_resubmit_shows_the_open_call(guard: settled.Guard) -> None:
@@ -150,12 +149,14 @@ def _popped(item: list[str]) -> str:
 
 
 def test_case_008_and_054_a_slow_tool_keeps_its_lease(tmp_guard: Any) -> None:
-    first, second = tmp_guard(lease=0.3), tmp_guard(lease=0.3)
-    go_on, effects = threading.Event(), []
+    lease = 3.0
+    first, second = tmp_guard(lease=lease), tmp_guard(lease=lease)
+    begun, go_on, effects = threading.Event(), threading.Event(), []
 
     def work(n: int) -> int:
         effects.append(n)
-        assert go_on.wait(30)
+        begun.set()
+        assert go_on.wait(60)
         return n
 
     mine = first.tool(effect="write", key="job:{n}", name="work")(work)
@@ -163,7 +164,12 @@ def test_case_008_and_054_a_slow_tool_keeps_its_lease(tmp_guard: Any) -> None:
     results: list[Any] = []
     owner = threading.Thread(target=lambda: results.append(mine.call(n=1)))
     owner.start()
-    time.sleep(0.8)  # far beyond the lease
+    assert begun.wait(30)
+    [call] = second.journal.find(CallQuery())
+    until(
+        lambda: second.journal.get(call.operation_id).lease.since(call.lease) > lease,
+        "it is at work for longer than one lease",
+    )
     assert other.options(wait=0).call(n=1).status == "in_progress"
     go_on.set()
     owner.join()
@@ -181,7 +187,7 @@ async def test_case_054_a_sync_tool_never_runs_on_the_loop(guard: settled.Guard)
     def blocking() -> bool:
         ran_in.append(threading.get_ident())
         loop.call_soon_threadsafe(begun.set)
-        return the_loop_goes_on.wait(5)
+        return the_loop_goes_on.wait(60)
 
     async def go_on() -> None:
         await begun.wait()
@@ -226,8 +232,8 @@ def test_case_011_a_live_call_without_a_deadline_is_not_an_orphan(tmp_guard: Any
     other = second.tool(effect="write", key="act:{n}", name="act")(act)
     owner = threading.Thread(target=lambda: mine.call(n=1))
     owner.start()
-    started.wait(5)
-    assert other.options(wait=5).call(n=1).status == "succeeded"
+    assert started.wait(60)
+    assert other.options(wait=60).call(n=1).status == "succeeded"
     owner.join()
     assert effects == [1]
 
@@ -270,7 +276,7 @@ def test_case_014_recovery_leaves_a_running_call_alone(guard: settled.Guard) -> 
     results: list[Any] = []
     owner = threading.Thread(target=lambda: results.append(act.call(n=1)))
     owner.start()
-    started.wait(5)
+    assert started.wait(60)
     counts = guard.reconcile()
     go_on.set()
     owner.join()

@@ -15,6 +15,7 @@ import pytest
 
 import settled
 from settled.cli.app import main
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -210,7 +211,7 @@ def test_case_035_no_hint_is_slept_that_does_not_fit(guard: settled.Guard, hint:
     act, _ = scripted(guard, [refusal(429, **{"Retry-After": hint}), "fine"])
     began = time.monotonic()
     result = act.options(within=2.0).call()
-    assert time.monotonic() - began < 2.5
+    assert time.monotonic() - began < 60  # the shortest of those that do not fit is a day
     assert result.status in ("not_done", "succeeded")
 
 
@@ -338,30 +339,30 @@ def test_case_049_bad_requests_are_neutral(guard: settled.Guard) -> None:
 
 def test_case_046_one_probe_of_many_callers(guard: settled.Guard) -> None:
     policy = settled.BreakerPolicy.static(failures=1, cooldown=0.05)
-    entered: list[float] = []
-    broken = True
+    entered: list[int] = []
+    broken, go_on = True, threading.Event()
 
     @guard.tool(effect="read", breaker=policy, attempts=1)
     def look() -> str:
-        entered.append(time.monotonic())
+        entered.append(1)
         if broken:
             raise httpx.ReadTimeout("sick")
-        time.sleep(0.2)
+        assert go_on.wait(60)
         return "fine"
 
     assert look.call().status == "not_done"
     broken = False
     time.sleep(0.1)
-    before = len(entered)
     results: list[settled.Result[str]] = []
     threads = [threading.Thread(target=lambda: results.append(look.call())) for _ in range(50)]
     for thread in threads:
         thread.start()
+    until(lambda: len(results) == 49, "all but the one that probes are turned away")
+    go_on.set()
     for thread in threads:
         thread.join()
-    reached = [r for r in results if r.status == "succeeded"]
-    assert len(entered) - before == len(reached)
-    assert sum(r.reason == "breaker_open" for r in results) >= 40
+    assert [result.reason for result in results] == ["breaker_open"] * 49 + [""]
+    assert len(entered) == 2
 
 
 async def test_case_051_a_tool_that_raises_cancelled_is_unknown_and_the_process_lives(guard: settled.Guard) -> None:
@@ -412,16 +413,18 @@ async def test_case_051_a_probe_that_raises_it_has_told_nothing_and_holds_up_no_
 
 async def test_case_051_a_real_cancellation_is_re_raised_and_the_answer_recorded(guard: settled.Guard) -> None:
     effects: list[str] = []
+    begun = asyncio.Event()
 
     @guard.tool(effect="write")
     async def act() -> str:
+        begun.set()
         await asyncio.sleep(0.1)
         effects.append("x")
         return "done"
 
     keyed = act.options(key="k")
     task = asyncio.create_task(keyed.acall())
-    await asyncio.sleep(0.02)
+    await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

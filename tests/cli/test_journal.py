@@ -86,12 +86,12 @@ def test_prune_erases_what_is_past_its_retention(shop):
 
 def test_what_could_not_be_wiped_is_not_called_wiped(shop):
     """While somebody reads, SQLite leaves the write-ahead log as it is, and says nothing."""
-    with settled.Guard(f"{shop.url}?busy_timeout=0.2") as guard:
+    with settled.Guard(f"{shop.url}?busy_timeout=1") as guard:
         guard.tool(effect="write", name="tell", retention=0.0)(lambda text: text)(text="a secret of ours")
         with closing(sqlite3.connect(shop.folder / "shop.db", isolation_level=None)) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM calls").fetchone()
-            shop.url += "?busy_timeout=0.2"
+            shop.url += "?busy_timeout=1"
             ended = shop.cli("journal", "prune", "--compact", "--json")
             assert (ended.code, ended.json["removed"], ended.json["compacted"]) == (1, 1, False)
             assert "may still be in it" in ended.err

@@ -355,7 +355,7 @@ def test_a_disputed_call_takes_no_other_verdict(shop):
 @pytest.fixture
 def orphan(shop):
     """A call whose process was killed in the middle of it."""
-    shop.write(lease=0.1)
+    shop.write(lease=2.0)
     code = "import shop; shop.crash.call(item='a')"
     around = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}"}
     died = subprocess.run([sys.executable, "-c", code], cwd=shop.folder, env=around, timeout=60, check=False)

@@ -78,7 +78,8 @@ def test_an_interrupted_demo_stops_all_it_started(own_folder):
     assert [pid for pid in pids if running(pid)] == []
 
 
-def test_the_table_is_plain_where_it_is_piped_and_lists_what_is_wrong(capsys, tmp_path):
+def test_the_table_is_plain_where_it_is_piped_and_lists_what_is_wrong(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     guarded = Figures(calls=10, intended=8, in_books=7, kills=2, added=0.0042, seconds=3.0)
     guarded.missing.append(Case("M0004", "post_note", "unknown: it may have happened", ("op_4",)))
     careful = Figures(calls=10, intended=8, in_books=8)

@@ -9,7 +9,7 @@ import pytest
 from settled.demo.faults import CLOSED_FOR, KINDS, Fault
 from settled.demo.judge import read_effects
 from settled.demo.shop import KEY_IN_USE, KEY_REUSED, LIFETIME, SENT_AT, error_inside
-from tests.waiting import until
+from tests.waiting import auntil, until
 
 ORDER = {"customer": "C001", "sku": "S", "quantity": 1, "note": "as agreed [M0001]"}
 KEY = {"Idempotency-Key": "k1"}
@@ -63,10 +63,7 @@ async def test_a_key_at_work_is_answered_with_409(open_shop, client):
 
 async def settled_down(shop, effects):
     """Wait until the books show so many effects."""
-    for _ in range(500):
-        if len(shop.marks()) >= effects:
-            return
-        await asyncio.sleep(0.01)
+    await auntil(lambda: len(shop.marks()) >= effects, "the effects")
 
 
 async def test_a_refund_is_found_by_its_reference(open_shop, client):

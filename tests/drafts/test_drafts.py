@@ -6,11 +6,9 @@ import settled
 from settled.api.people.queue import waiting
 from settled.api.runs import carrying_on
 from settled.core.approval.drafts import LookAtDraft
-from settled.core.call import evolve
-from settled.core.states import Event, State
-from settled.core.values import replace
-from settled.testing.records import Look
+from settled.core.states import State
 from tests.drafts.mailbox import mail_of
+from tests.lapsing import lapse
 
 
 class Broken(Exception):
@@ -19,13 +17,6 @@ class Broken(Exception):
 
 def draft_of(guard, operation_id):
     return guard.journal.perform(LookAtDraft(operation_id))[1]
-
-
-def lapse(guard, operation_id):
-    """Let the time that a person had be over."""
-    call = guard.journal.get(operation_id)
-    over = evolve(call, Event.NOTE, guard.journal.now(), leave=replace(call.leave, until=0.0))
-    guard.journal.perform(Look(lambda books: (books.by_id(operation_id), books.put(*over))))
 
 
 def test_a_draft_is_made_and_confirmed(guard, box):

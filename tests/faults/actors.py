@@ -86,7 +86,7 @@ def full_after(folder):
 
 def full_and_gone(folder):
     """The same, and the process dies before there is room."""
-    shop = Shop(folder, lease=0.5)
+    shop = Shop(folder, lease=2.0)
     shop.after = lambda: limit(FULL)
     return {"first": shop.ask("a"), "effects": shop.effects}
 

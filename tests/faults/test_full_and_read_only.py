@@ -58,7 +58,7 @@ def test_full_for_the_spill_file_too_until_the_process_dies_the_call_is_unknown_
     assert (seen["first"]["value"], seen["first"]["recorded"]) == ("a done", False)
     assert seen["effects"] == ["a"]
     at = shop.open()
-    result = at.send.options(wait=10.0).call(order="a")
+    result = at.send.options(wait=60.0).call(order="a")
     assert result.status == "unknown"
     assert shop.effects == []
     resolved = at.guard.resolve(result.operation_id, "happened", result="a done", by="Ada", reason="the caller told")

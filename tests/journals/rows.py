@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 from sqlalchemy import text
@@ -15,6 +14,7 @@ from settled.core.encoding import codec
 from settled.core.states import State
 from settled.ports import CallQuery
 from tests.journals.support import ENVIRONMENT
+from tests.waiting import until
 
 Tx = settled.Transaction
 
@@ -52,6 +52,10 @@ class TransactionalTools:
     def address(self, guard):
         """Return where the journal is, for another process."""
         raise NotImplementedError  # each journal has its own; a subclass that forgets it fails
+
+    def sessions(self, guard):
+        """Return the server's sessions of all that use the journal, where there is a server."""
+        return set()
 
     def put(self, tx, order):
         """Write one row, as a tool does."""
@@ -287,6 +291,8 @@ class TransactionalTools:
     @pytest.mark.parametrize("lines", [1, 20, 100])
     def test_a_kill_at_any_moment(self, guard, rows, lines):
         """Rows and records are the same set, whatever the moment; what was told stands."""
+        guard.journal.find(CallQuery())
+        others = self.sessions(guard)
         command = [sys.executable, "-c", BOOKER, self.address(guard), self.INSERT]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
         told = [child.stdout.readline().strip() for _ in range(lines)]
@@ -295,8 +301,7 @@ class TransactionalTools:
         rest = child.stdout.read()
         child.stdout.close()
         told += rest.splitlines() if rest.endswith("\n") else rest.splitlines()[:-1]
-        if hasattr(guard.journal, "_connections"):
-            time.sleep(0.5)  # the server notices that its client is gone
+        until(lambda: self.sessions(guard) <= others, "the server has seen that its client is gone")
         calls = guard.journal.find(CallQuery(limit=10_000))
         booked = [codec.loads(call.arguments)["order"] for call in calls if call.state is State.SUCCEEDED]
         assert {call.state for call in calls} <= {State.SUCCEEDED}

@@ -67,7 +67,7 @@ journal.close()
 """
 
 WRITER = """
-import sys, threading
+import os, sys, threading
 from settled import host
 from settled.core.matching.claim import Claim
 from settled.testing.records import make_ask
@@ -86,7 +86,7 @@ def work(name):
 
 for name in range(8):
     threading.Thread(target=work, args=(name,), daemon=True).start()
-threading.Event().wait()
+os._exit(bool(sys.stdin.read()))  # with whoever started it, also where a test failed
 """
 
 JOINED = """

@@ -11,6 +11,7 @@ _numbers = itertools.count(1)
 def place(postgres, tmp_path):
     """Return the address of a journal of the test's own, by whichever way to the server."""
     schema = f"outage_{next(_numbers)}"
-    yield lambda url=postgres.url, **more: url(schema=schema, spill=tmp_path / "spill", patience=1, **more)
+    options = {"schema": schema, "spill": tmp_path / "spill", "patience": 1}
+    yield lambda url=postgres.url, **more: url(**{**options, **more})
     with postgres.connect() as connection:
         connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')

@@ -35,10 +35,9 @@ def test_a_server_that_is_killed_and_restarted(tmp_path):
     ids=["before it is handled", "after it is handled", "the answer to a commit"],
 )
 def test_connections_that_are_cut(postgres, place, tmp_path, where):
-    (tmp_path / "socket").mkdir()
     side, one_in, only = where
     scissors = Scissors(side, one_in=one_in, seed=7, only=only, most=25)
-    with Proxy(tmp_path / "socket", postgres.folder() / ".s.PGSQL.5432", scissors) as proxy:
+    with Proxy(postgres.folder() / ".s.PGSQL.5432", scissors) as proxy:
         with Load(place(proxy.url), tmp_path) as load:
             pass
         scissors.left = 0
@@ -87,11 +86,17 @@ def test_the_server_has_no_connection_left(tmp_path):
         with pytest.raises(settled.JournalError, match="no connection left"):
             pay("2")
         assert effects == ["1"]
-        for connection in taken:
-            connection.close()
+        with taken.pop() as watch:
+            gone = [connection.info.backend_pid for connection in taken]
+            for connection in taken:
+                connection.close()
+            until(lambda: watch.execute(STILL_THERE, [gone]).fetchone() == (0,), "the server has seen it")
         assert pay("2") == "paid 2"
         assert effects == ["1", "2"]
         guard.close()
+
+
+STILL_THERE = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY(%s)"
 
 
 def fill(server, taken):
@@ -135,8 +140,9 @@ def test_the_servers_disk_is_full(tmp_path):
 
 
 @pytest.mark.case("CASE-026-serialization-failure-made-durable")
-def test_a_deadlock_is_no_outcome(guard, postgres):
+def test_a_deadlock_is_no_outcome(place, postgres):
     """With somebody else's locks on the same row: the transaction is made once more, and nobody hears of it."""
+    guard = settled.Guard(place(pool=1, patience=60))
     effects, holding, go_on = [], threading.Event(), threading.Event()
 
     @guard.tool(effect="write", key="{order}")
@@ -162,3 +168,4 @@ def test_a_deadlock_is_no_outcome(guard, postgres):
     [call] = guard.journal.find(CallQuery())
     assert [str(row.event) for row in guard.journal.log(call.operation_id)] == ["claim", "succeed"]
     assert effects == ["7"]
+    guard.close()

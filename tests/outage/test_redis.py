@@ -45,8 +45,7 @@ def test_a_server_that_is_killed_and_restarted(tmp_path, kind, appendfsync):
 @pytest.mark.parametrize("side", ["client", "server"], ids=["before it is handled", "after it is handled"])
 def test_connections_that_are_cut(server, tmp_path, side):
     scissors = Scissors(side, one_in=15, seed=7, most=40)
-    (tmp_path / "socket").mkdir()
-    with Proxy(tmp_path / "socket", server.socket, scissors) as proxy:
+    with Proxy(server.socket, scissors) as proxy:
         url = f"unix://{proxy.path}?prefix=cut_{side}&spill={tmp_path / 'spill'}&patience=1"
         with Load(url, tmp_path) as load:
             pass

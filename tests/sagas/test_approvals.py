@@ -12,6 +12,7 @@ from settled.api.people.queue import waiting
 from settled.core.values import replace
 from settled.ports import CallQuery
 from settled.testing.records import Look
+from tests.lapsing import lapse
 
 FAST = settled.Backoff(base=0.001, cap=0.01)
 
@@ -144,15 +145,15 @@ def test_blanks_and_case_make_nobody_a_second_person(desk, paid, same):
 
 def test_leave_ends_and_is_asked_for_anew(desk, paid):
     guard = desk.open()
-    pay = pay_of(guard, paid, approve_within=0.2, key="{to}")
+    pay = pay_of(guard, paid, approve_within=60, key="{to}")
     first = pay.options(wait=0).call("ann", 10)
-    time.sleep(0.25)
+    lapse(guard, first.operation_id)
     assert waiting(guard.journal) == []
     with pytest.raises(settled.DeclarationError, match="nobody decided in time"):
         guard.approve(first.operation_id, by="eva")
     assert pay.options(wait=0).call("ann", 10).status == "awaiting_approval"
     guard.approve(first.operation_id, by="eva")
-    time.sleep(0.25)
+    lapse(guard, first.operation_id)
     assert (pay.options(wait=0).call("ann", 10).status, paid) == ("awaiting_approval", [])
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import settled
+from settled.journals.memory import MemoryJournal
+from settled.testing.records import FakeClock
+from tests.lapsing import lapse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,20 +21,21 @@ QUICK = settled.Backoff(base=1e-6, cap=1e-6)
 
 def test_leave_that_was_used_does_not_cover_what_is_made_after_the_call_was_parked() -> None:
     made: list[int] = []
-    with settled.Guard("memory://") as guard:
+    clock = FakeClock()
+    with settled.Guard(MemoryJournal(clock)) as guard:
 
         @guard.tool(effect="write", approve=True, key="k:{n}")
         def pay(n: int) -> str:
             made.append(n)
             if len(made) == 1:
-                raise settled.NotExecuted("later", retryable=True, retry_after=0.3)
+                raise settled.NotExecuted("later", retryable=True, retry_after=600.0)
             return "paid"
 
         operation_id = pay.options(wait=0).call(1).operation_id
         guard.approve(operation_id, by="eva", reason="once")
-        parked = pay.options(wait=0, within=0.1).call(1)
+        parked = pay.options(wait=0, within=60).call(1)
         assert (parked.status, made) == ("not_done", [1])
-        time.sleep(0.4)
+        clock.advance(3600.0)
         assert pay.options(wait=0).call(1).status == "awaiting_approval"
         guard.approve(operation_id, by="eva", reason="once more")
         assert (pay.call(1).value, made) == ("paid", [1, 1])
@@ -47,13 +50,14 @@ def test_a_call_whose_tool_asks_for_no_leave_any_more_does_not_wait_for_ever(tmp
 
         return guard, guard.tool(effect="write", key="k:{n}", **options)(pay).options(wait=0)
 
-    guard, pay = opened(approve=True, approve_within=0.2)
-    assert pay.call(1).status == "awaiting_approval"
+    guard, pay = opened(approve=True, approve_within=60)
+    asked = pay.call(1)
+    assert asked.status == "awaiting_approval"
     guard.close()
     guard, pay = opened()
     with guard:
         assert pay.call(1).status == "awaiting_approval"  # there is time left to decide
-        time.sleep(0.3)
+        lapse(guard, asked.operation_id)
         assert pay.call(1).value == "paid"
         assert guard.journal.verify().ok
 

@@ -17,6 +17,7 @@ import psycopg
 PATIENCE = 60.0
 """Seconds after which a server that does not start or stop fails the run."""
 SETTINGS = {
+    "dynamic_shared_memory_type": "mmap",  # in its own folder: who is killed would leave the others' behind
     "fsync": "on",
     "listen_addresses": "",
     "shared_buffers": "32MB",
@@ -56,7 +57,16 @@ class PostgresServer:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGQUIT)  # at once: what it holds is thrown away
             self._process.wait(PATIENCE)
+        self._free_memory()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _free_memory(self):
+        """Take away the piece of System V's memory that a killed server left: a system has few, and keeps them."""
+        left = self.data / "postmaster.pid"
+        told = left.read_text().splitlines() if left.exists() else []
+        if len(told) > 6 and told[6].split():
+            number = told[6].split()[-1]
+            subprocess.run(["ipcrm", "-m", number], stderr=subprocess.DEVNULL, check=False)
 
     def folder(self, name=""):
         """A folder that the server's user may write to."""

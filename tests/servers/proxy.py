@@ -3,7 +3,9 @@
 import contextlib
 import random
 import select
+import shutil
 import socket
+import tempfile
 import threading
 from pathlib import Path
 
@@ -11,12 +13,14 @@ from pathlib import Path
 class Proxy:
     """Carries bytes both ways between a socket in a folder of its own and the server's; a context manager.
 
+    The folder's path is short enough for a socket's, wherever the tests run.
+
     ``cut``: called with the side that speaks (``"client"``, ``"server"``) and its bytes; true cuts the connection
     there, and these bytes are not passed on.
     """
 
-    def __init__(self, folder, target, cut=lambda side, data: False):
-        self.path, self._target, self.cut = Path(folder) / Path(target).name, str(target), cut
+    def __init__(self, target, cut=lambda side, data: False):
+        self.path, self._target, self.cut = Path(tempfile.mkdtemp(prefix="cut-")) / Path(target).name, str(target), cut
         self.cuts = 0
         self._sockets = set()
 
@@ -36,6 +40,7 @@ class Proxy:
                 one.shutdown(socket.SHUT_RDWR)
         for thread in list(self._threads):
             thread.join(30)
+        shutil.rmtree(self.path.parent)
 
     def url(self, **options):
         fields = "".join(f"&{name}={value}" for name, value in options.items())

@@ -16,7 +16,9 @@ def places():
 
 @pytest.fixture
 def side(places):
-    return places.side
+    places.side.answers_late.clear()
+    yield places.side
+    places.side.answers_late.set()
 
 
 @pytest.fixture

@@ -26,6 +26,6 @@ class Once:
     def _serve(self):
         with contextlib.suppress(OSError):
             sock, _ = self.listener.accept()
-            sock.settimeout(5)
+            sock.settimeout(20)
             with contextlib.closing(sock):
                 self.talk(sock)

@@ -5,6 +5,7 @@ that are meant to have one (no GET); only this side ever writes it.
 """
 
 import contextlib
+import functools
 import gzip
 import json
 import os
@@ -33,6 +34,7 @@ class Side:
         self.tls = tls
         self.done, self.came, self.keys = Counter(), Counter(), []
         self.closing, self.open = threading.Event(), set()
+        self.answers_late = threading.Event()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.listener.getsockname()[1]
         self.scheme = "https" if tls else "http"
@@ -42,6 +44,7 @@ class Side:
 
     def close(self):
         self.closing.set()
+        self.answers_late.set()
         for each in (self.listener, *self.open):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -270,9 +273,9 @@ class Side:
         return self._say(sock, 500, {"error": {"message": "before anything was done"}})
 
     def on_slow(self, sock, tag, _):
-        """Answer, but later than the tool's time."""
+        """Answer, but no sooner than the test says."""
         self.done[tag] += 1
-        self.closing.wait(0.6)
+        self.answers_late.wait(STALL)
         sock.sendall(answer(200))
         return True
 
@@ -323,10 +326,14 @@ class Hanging:
         self.thread.join(10)
 
 
+@functools.cache
 def closed_port():
-    """Return a port on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    """Return a port on which nobody listens, nor will: it is held for as long as this process lives."""
+    held = socket.socket()
+    held.bind(("127.0.0.1", 0))
+    port = held.getsockname()[1]
+    held.detach()
+    return port
 
 
 class Leaving:

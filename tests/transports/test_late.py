@@ -28,7 +28,7 @@ TRIES = {"allowed_methods": None, "status_forcelist": [502], "backoff_factor": 0
 
 def pool(method, **rules):
     def send(url):
-        with urllib3.PoolManager(timeout=1, retries=urllib3.Retry(3, **rules) if rules else None) as manager:
+        with urllib3.PoolManager(timeout=20, retries=urllib3.Retry(3, **rules) if rules else None) as manager:
             manager.request(method, url, json={})
 
     return send
@@ -38,18 +38,18 @@ def session(**rules):
     def send(url):
         with requests.Session() as made:
             made.mount("http://", requests.adapters.HTTPAdapter(max_retries=urllib3.Retry(3, **rules) if rules else 0))
-            made.post(url, json={}, timeout=1).raise_for_status()
+            made.post(url, json={}, timeout=20).raise_for_status()
 
     return send
 
 
 def followed(url):
-    httpx.post(url, json={}, timeout=1, follow_redirects=True).raise_for_status()
+    httpx.post(url, json={}, timeout=20, follow_redirects=True).raise_for_status()
 
 
 def table(mode):
     def send(url):
-        config = botocore.config.Config(retries={"mode": mode, "max_attempts": 3}, connect_timeout=1, read_timeout=1)
+        config = botocore.config.Config(retries={"mode": mode, "max_attempts": 3}, connect_timeout=20, read_timeout=20)
         aws = botocore.session.Session()
         aws.set_credentials("id", "secret")
         aws.create_client("dynamodb", "us-east-1", endpoint_url=url, config=config).put_item(
@@ -60,7 +60,7 @@ def table(mode):
 
 
 def customer(url):
-    http = stripe.RequestsClient(timeout=1)
+    http = stripe.RequestsClient(timeout=20)
     client = stripe.StripeClient("sk_test_none", base_addresses={"api": url}, http_client=http, max_network_retries=1)
     client.v1.customers.create({"name": "Ann"})
 
@@ -69,18 +69,18 @@ AGAIN = {"stop": tenacity.stop_after_attempt(2), "reraise": True}
 
 
 def repeated(url):
-    tenacity.Retrying(**AGAIN)(httpx.post, url, json={}, timeout=1)
+    tenacity.Retrying(**AGAIN)(httpx.post, url, json={}, timeout=20)
 
 
 def repeated_in_a_loop(url):
     for attempt in tenacity.Retrying(**AGAIN):
         with attempt:
-            requests.post(url, json={}, timeout=1)
+            requests.post(url, json={}, timeout=20)
 
 
 def repeated_async(url):
     async def play():
-        async with httpx.AsyncClient(timeout=1) as client:
+        async with httpx.AsyncClient(timeout=20) as client:
             await tenacity.AsyncRetrying(**AGAIN)(client.post, url, json={})
 
     asyncio.run(play())
@@ -104,7 +104,7 @@ def followed_async(url):
 
 
 def bare(url):
-    urllib.request.urlopen(urllib.request.Request(url, data=b"{}"), timeout=1)
+    urllib.request.urlopen(urllib.request.Request(url, data=b"{}"), timeout=20)
 
 
 def remote(url):
@@ -160,7 +160,7 @@ def test_an_answer_that_breaks_the_protocol_is_no_request_that_was_never_sent(gu
 
         @guard.tool(effect="write", attempts=1, breaker=None)
         def act() -> str:
-            with httpx.Client(http1=False, http2=True, timeout=1) as client:
+            with httpx.Client(http1=False, http2=True, timeout=20) as client:
                 client.post(other.url, json={})
             return "done"
 
@@ -173,7 +173,7 @@ def test_a_head_that_httpx_refuses_to_write_was_not_sent(guard):
 
         @guard.tool(effect="write", attempts=1, breaker=None)
         def act() -> str:
-            httpx.post(other.url, headers={"x-name": "a\nb"}, timeout=1)
+            httpx.post(other.url, headers={"x-name": "a\nb"}, timeout=20)
             return "done"
 
         assert (act.call().status, other.done) == ("failed", 0)
@@ -227,11 +227,11 @@ def test_plain_text_after_the_request_is_no_handshake(guard, tmp_path, client):
     with closing(Side(tls=serving(path))) as other:
         url, trusting = f"{other.url}/plain_after_tls/tls", ssl.create_default_context(cafile=path)
         clients = {
-            "requests": lambda: requests.post(url, json={}, verify=str(path), timeout=1),
+            "requests": lambda: requests.post(url, json={}, verify=str(path), timeout=20),
             "urllib3": lambda: urllib3.PoolManager(ssl_context=trusting, retries=False).request("POST", url, json={}),
-            "httpx": lambda: httpx.post(url, json={}, verify=trusting, timeout=1),
+            "httpx": lambda: httpx.post(url, json={}, verify=trusting, timeout=20),
             "httpx async": lambda: asyncio.run(_posted(url, trusting)),
-            "urllib": lambda: urllib.request.urlopen(url, b"{}", 1, context=trusting),
+            "urllib": lambda: urllib.request.urlopen(url, b"{}", 20, context=trusting),
         }
 
         @guard.tool(effect="write", attempts=1, breaker=None)
@@ -243,5 +243,5 @@ def test_plain_text_after_the_request_is_no_handshake(guard, tmp_path, client):
 
 
 async def _posted(url, trusting):
-    async with httpx.AsyncClient(verify=trusting, timeout=1) as client:
+    async with httpx.AsyncClient(verify=trusting, timeout=20) as client:
         await client.post(url, json={})

@@ -38,7 +38,7 @@ class Scripted(Leaving):
         with contextlib.suppress(OSError):
             for end in self._ends:
                 sock, _ = self._listener.accept()
-                sock.settimeout(5)
+                sock.settimeout(20)
                 with contextlib.closing(sock), sock.makefile("rb") as came:
                     self._end(sock, came, end)
 
@@ -91,7 +91,7 @@ def again_async(library):
 
 def posted(library, transport):
     def send(url):
-        with library.Client(transport=transport(), timeout=2) as client:
+        with library.Client(transport=transport(), timeout=20) as client:
             client.post(url, content=b"{}").raise_for_status()
 
     return send
@@ -99,7 +99,7 @@ def posted(library, transport):
 
 def posted_async(library, transport):
     async def play(url):
-        async with library.AsyncClient(transport=transport(), timeout=2) as client:
+        async with library.AsyncClient(transport=transport(), timeout=20) as client:
             (await client.post(url, content=b"{}")).raise_for_status()
 
     return lambda url: asyncio.run(play(url))
@@ -148,7 +148,7 @@ class Elsewhere(httpx.HTTPTransport):
 
     def handle_request(self, request):
         host, port = request.url.host, request.url.port
-        with socket.create_connection((host, port), timeout=2) as own:
+        with socket.create_connection((host, port), timeout=20) as own:
             own.sendall(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
             if not own.recv(1):
                 raise httpx.ReadError("no answer")
@@ -203,9 +203,9 @@ def test_a_tracer_around_httpxs_transport_does_not_hide_how_far_it_came(guard, h
     monkeypatch.setattr(httpx.HTTPTransport, "handle_request", Traced(httpx.HTTPTransport.handle_request))
     with closing(socket.create_server(("127.0.0.1", 0))) as mute:
 
-        @guard.tool(effect="write", attempts=1, breaker=None, timeout=0.3)
+        @guard.tool(effect="write", attempts=1, breaker=None, timeout=2)  # enough for it to connect
         def act() -> None:
-            httpx.post(f"https://127.0.0.1:{mute.getsockname()[1]}/", timeout=2)  # which says nothing to a handshake
+            httpx.post(f"https://127.0.0.1:{mute.getsockname()[1]}/", timeout=20)  # which says nothing to a handshake
 
         assert act.call().status == "not_done"
 
@@ -269,7 +269,7 @@ class Frames:
         with contextlib.suppress(OSError):
             plain, _ = self._listener.accept()
             with closing(self._tls.wrap_socket(plain, server_side=True)) as sock:
-                sock.settimeout(5)
+                sock.settimeout(20)
                 speaks = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
                 speaks.initiate_connection()
                 sock.sendall(speaks.data_to_send())
@@ -306,7 +306,8 @@ def test_what_urllib3_sends_over_http_2_is_not_taken_for_unsent(guard, speaking_
 
         @guard.tool(effect="write", attempts=1, breaker=None)
         def act() -> int:
-            pool = urllib3.PoolManager(ca_certs=str(tmp_path / "side.pem"), timeout=1, retries=False)
+            wait = 1 if status is None else 20
+            pool = urllib3.PoolManager(ca_certs=str(tmp_path / "side.pem"), timeout=wait, retries=False)
             with pool:
                 return pool.request("POST", other.url, json={}).status
 
@@ -363,7 +364,7 @@ def by(connection):
         ConnectionCls = connection
 
     def send(url):
-        with Pool("127.0.0.1", int(url.rpartition(":")[2]), timeout=1, retries=False) as pool:
+        with Pool("127.0.0.1", int(url.rpartition(":")[2]), timeout=20, retries=False) as pool:
             pool.request("POST", "/", body=b"{}")
 
     return send

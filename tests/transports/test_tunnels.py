@@ -35,12 +35,12 @@ class Proxy(Once):
             self._pass_on(sock, int(head.split(b" ")[1].rpartition(b":")[2]))
 
     def _pass_on(self, sock, port):
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as other:
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as other:
             there = threading.Thread(target=_copy, args=(sock, other), daemon=True)
             there.start()
             _copy(other, sock)
             sock.shutdown(socket.SHUT_RDWR)
-            there.join(5)
+            there.join(20)
 
 
 def _copy(source, sink):
@@ -51,17 +51,17 @@ def _copy(source, sink):
 
 
 def by_httpx(url, proxy, path):
-    with httpx.Client(proxy=proxy, verify=ssl.create_default_context(cafile=path), timeout=2) as client:
+    with httpx.Client(proxy=proxy, verify=ssl.create_default_context(cafile=path), timeout=20) as client:
         client.post(url, json={}).raise_for_status()
 
 
 def by_requests(url, proxy, path):
-    requests.post(url, json={}, proxies={"https": proxy}, verify=str(path), timeout=2).raise_for_status()
+    requests.post(url, json={}, proxies={"https": proxy}, verify=str(path), timeout=20).raise_for_status()
 
 
 def by_aiohttp(url, proxy, path):
     async def send():
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as session:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as session:
             trusting = ssl.create_default_context(cafile=path)
             async with session.post(url, json={}, proxy=proxy, ssl=trusting) as answer:
                 answer.raise_for_status()

@@ -3,22 +3,25 @@
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from tests.shared import ROOT
+from tests.waiting import until
 
 APP = """
 import os
+import signal
 import time
 from pathlib import Path
 
 import settled
 
-guard = settled.Guard(os.environ["PLACE"], lease=0.5)
-effects, asked, hurry = Path("effects"), Path("asked"), Path("hurry")
+guard = settled.Guard(os.environ["PLACE"])
+effects, asked, hurry, told = Path("effects"), Path("asked"), Path("hurry"), Path("told to stop")
 
 
 def note(path, text):
@@ -30,6 +33,8 @@ def look(call):
     note(asked, call.arguments["order"])
     while call.arguments["order"].startswith("slow") and not hurry.exists():
         time.sleep(0.01)
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # the worker has heard a first one
+            told.touch()
     if call.arguments["order"] in (effects.read_text().split() if effects.exists() else ()):
         return settled.Happened("receipt")
     if call.arguments["order"].startswith("odd"):
@@ -52,12 +57,13 @@ def mail(order: str) -> str:
 
 
 def leave(*orders):
-    \"\"\"Leave these calls in doubt: nobody asks their probe.\"\"\"
+    \"\"\"Leave these calls in doubt: nobody asks their probe, and a worker may at once.\"\"\"
+    from settled.core.doubt.tending import LayDown
     from settled.core.values import replace
     policy = pay.checked.policy
     object.__setattr__(pay.checked, "policy", replace(policy, probe=False))
     for order in orders:
-        pay.call(order)
+        guard.journal.perform(LayDown(pay.call(order).operation_id, 1, 0.0))
 """
 
 _numbers = itertools.count(1)
@@ -99,6 +105,13 @@ class App:
     def lines(self, name):
         path = self.folder / name
         return path.read_text().split() if path.exists() else []
+
+    def told_to_stop(self, worker):
+        """Tell a worker whose probe is under way, and wait until it has heard it: two signals at once may be one."""
+        until(lambda: self.lines("asked"), "the first probe")
+        worker.send_signal(signal.SIGTERM)
+        until((self.folder / "told to stop").exists, "that it has heard it")
+        assert worker.poll() is None, "it waits for the probe"
 
     def states(self):
         code, out, err = self.python("print(*[f'{c}' for c in app.guard.journal.count().items()], sep='\\n')")

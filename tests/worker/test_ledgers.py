@@ -15,7 +15,7 @@ from tests.waiting import until
 def shop(monkeypatch):
     """A guard, of whose two tools one has a ledger that does not answer before it is let go."""
     monkeypatch.setattr(module, "PROBE_LIMIT", 0.05)
-    with settled.Guard("memory://", lease=0.2) as guard:
+    with settled.Guard("memory://", lease=2.0) as guard:
         shop = Shop(guard)
         yield shop
         shop.answers.set()

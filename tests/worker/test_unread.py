@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import logging
 import sqlite3
-import time
 from contextlib import closing, suppress
 from functools import partial
 
@@ -14,6 +13,7 @@ import pytest
 import settled
 from settled.api.people.queue import waiting
 from settled.core.ask import Begun
+from settled.core.doubt.tending import LayDown
 from settled.core.matching.claim import Claim
 from settled.core.states import State
 from settled.errors import JournalError
@@ -58,7 +58,7 @@ def spoil(server, operation_id):
 
 
 def guarded(place, probe):
-    guard = settled.Guard(place, lease=0.2)
+    guard = settled.Guard(place)
 
     @guard.tool(effect="write", key="{order}", probe=probe, max_request_lifetime=0.0, breaker=None, retention=0.0)
     def pay(order: str) -> str:
@@ -75,9 +75,10 @@ def test_a_worker_s_round_goes_on_without_it(place, caplog):
     with guard:
         broken = [pay.call(order).operation_id for order in ("lost 1", "paid 1")]
         others = [pay.call(order).operation_id for order in ("lost 2", "paid 2")]
+        for each in broken + others:
+            guard.journal.perform(LayDown(each, 1, 0.0))  # a worker may look at once
     for operation_id in broken:
         damage(operation_id)
-    time.sleep(0.3)  # the lease of who left them
     guard, pay = guarded(address, lambda call: settled.NotHappened())
     with guard, caplog.at_level(logging.WARNING, "settled"):
         done = asyncio.run(settled.Worker(guard, together=1, ledger_every=None).around())
@@ -127,7 +128,7 @@ def trips(tmp_path):
     unread._told.clear()  # each is told of once in a process
 
     def opened(*, refuses):
-        guard = settled.Guard(f"sqlite:///{tmp_path / 'agent.db'}", lease=0.2)
+        guard = settled.Guard(f"sqlite:///{tmp_path / 'agent.db'}")
 
         @guard.tool(effect="write")
         def cancel(what: str) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 
 import pytest
 
@@ -35,7 +34,6 @@ def test_it_settles_what_processes_left_behind(app):
 
 def test_what_one_round_did_is_told(app):
     assert app.python("app.leave('done', 'lost')")[0] == 0
-    time.sleep(0.5)  # the lease of who left them
     told = app.once()
     assert told == {
         "orphans": 0,
@@ -69,10 +67,7 @@ def test_three_workers_ask_about_each_call_once(app):
 def test_told_to_stop_it_finishes_what_is_under_way(app):
     assert app.python("app.leave('slow1', 'slow2', 'done3'); app.effects.write_text('slow1 slow2 done3')")[0] == 0
     worker = app.worker("--json", "--every", "0.1", "--together", "1")
-    until(lambda: app.lines("asked"), "the first probe")
-    worker.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
-    assert worker.poll() is None, "it waits for the probe"
+    app.told_to_stop(worker)
     (app.folder / "hurry").touch()
     told, total, _ = rounds(worker)
     assert worker.returncode == 0
@@ -85,9 +80,7 @@ def test_told_to_stop_it_finishes_what_is_under_way(app):
 def test_a_second_signal_ends_it_at_once(app):
     assert app.python("app.leave('slow1')")[0] == 0
     worker = app.worker("--every", "0.1")
-    until(lambda: app.lines("asked"), "the first probe")
-    worker.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
+    app.told_to_stop(worker)
     worker.send_signal(signal.SIGTERM)
     worker.communicate(timeout=60)
     assert worker.returncode == -signal.SIGTERM

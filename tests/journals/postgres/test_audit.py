@@ -12,6 +12,7 @@ from settled.journals.prune import Pruned, prune
 from settled.journals.stored import Errand
 from settled.testing.records import FakeClock, begun, ended, make_ask
 from tests.journals.support import sealed_twice
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -182,14 +183,17 @@ def test_sealing_goes_on_under_constant_load(open_journal):
     threads = [threading.Thread(target=work, args=(journal, i)) for i, journal in enumerate(journals[:2])]
     for thread in threads:
         thread.start()
-    sealed = 0
-    for _ in range(200):
-        sealed += journals[2].seal()
-        if sealed >= 5:
-            break
-    stop.set()
+    sealed = []
+
+    def five():
+        sealed.append(journals[2].seal())
+        return sum(sealed) >= 5
+
+    try:
+        until(five, "five pieces that were sealed amid the work")
+    finally:
+        stop.set()
     for thread in threads:
         thread.join(60)
-    assert sealed >= 5
     journals[2].seal()
     assert journals[2].verify(journals[2].head()).ok

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 import threading
 import time
 from contextlib import closing
@@ -128,6 +129,7 @@ def test_a_lock_that_is_held_for_too_long_says_so(open_journal, postgres, schema
 def test_a_statement_that_the_server_ends_is_made_once_more(open_journal, postgres, schema_name, how):
     """By whoever cancels it, or by the user's own limit while others hold what it needs; in time it says so."""
     limit = {"options": "-c%20statement_timeout%3D100"} if how == "timed out" else {}
+    open_journal()  # its tables may take longer
     journal = open_journal(postgres.url(**limit), patience=30.0)
     call, done = begun(journal, make_ask()), []
     with postgres.connect() as other, postgres.connect() as watch:
@@ -275,6 +277,20 @@ def test_nobody_outlives_a_killed_server(tmp_path):
         os.kill(worker, signal.SIGSTOP)  # it cannot see by itself that the server is gone
         server.kill()
         assert not psutil.pid_exists(worker) or psutil.Process(worker).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_killed_server_leaves_no_memory_to_the_system():
+    """A system has few pieces to give, and keeps them until somebody takes them away."""
+    with PostgresServer() as server, closing(server.connect()) as connection:
+        assert connection.execute("SHOW dynamic_shared_memory_type").fetchone() == ("mmap",)
+        piece = (server.data / "postmaster.pid").read_text().splitlines()[6].split()[-1]
+        assert piece in pieces()
+        server.kill()
+    assert piece not in pieces()
+
+
+def pieces():
+    return subprocess.run(["ipcs", "-m"], capture_output=True, text=True, check=True).stdout.split()
 
 
 def test_a_server_that_stays_away_fails_closed(tmp_path):

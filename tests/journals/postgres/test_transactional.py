@@ -44,7 +44,7 @@ def guard(postgres, schema_name, tmp_path):
         connection.execute("CREATE TABLE orders (n serial, id text)")
     url = postgres.url(schema=schema_name, spill=tmp_path / "spill")
     with settled.Guard(url) as guard:
-        guard.address_in_test = url
+        guard.address_in_test, guard.server_in_test = url, postgres
         yield guard
 
 
@@ -97,6 +97,10 @@ class TestOnPostgres(TransactionalTools):
 
     def address(self, guard):
         return guard.address_in_test
+
+    def sessions(self, guard):
+        with guard.server_in_test.connect() as connection:
+            return set(connection.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'settled'"))
 
     @pytest.mark.parametrize("statements", [["COMMIT"], ["COMMIT", "BEGIN"], ["COMMIT AND CHAIN"]])
     @pytest.mark.parametrize("raises", [True, False])

@@ -130,7 +130,7 @@ def test_an_empty_replica_took_over(tmp_path):
     """The primary died before its replica had got anything."""
     effects = []
     with RedisServer() as primary, RedisServer() as replica:
-        link = tmp_path / "server.sock"
+        link = primary.socket.with_name("link.sock")
         link.symlink_to(primary.socket)
         url = f"unix://{link}"
         guard = settled.Guard(url, spill=tmp_path / "spill", patience=0.5)

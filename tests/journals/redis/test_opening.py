@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -59,11 +60,20 @@ def test_a_run_is_entered_again(server, prefix, tmp_path):
     assert sorted(effects) == ["7", "7", "8", "9"]
 
 
+def on_a_port(stack):
+    """Start a server that listens there. A port that was free a moment ago may be taken since: then on another."""
+    for _ in range(9):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        with suppress(AssertionError):
+            return stack.enter_context(RedisServer(port=str(port), bind="127.0.0.1"))
+    raise AssertionError("no server starts on any port")
+
+
 def test_valkey_s_name_and_tcp_and_tls(tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    with RedisServer(port=str(port), bind="127.0.0.1") as server:
+    with ExitStack() as stack:
+        server = on_a_port(stack)
+        port = server.settings["port"]
         for scheme in ("redis", "valkey"):
             address = f"{scheme}://127.0.0.1:{port}/3?prefix=a.b"
             journal = RedisJournal(address, spill=tmp_path / scheme)

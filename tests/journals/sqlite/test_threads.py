@@ -70,7 +70,7 @@ def test_what_kills_the_thread_holds_up_nobody_who_comes_later(journal):
 
 def test_a_thread_that_is_gone_is_replaced(journal):
     asyncio.run(claimed(journal))
-    [thread] = [each for each in threading.enumerate() if each.name == "settled-journal"]
+    thread = journal._commit._thread
     journal._commit._closed = True  # it ends, as if it had been killed while it was idle
     journal._commit._calls.put(None)
     thread.join(30)
