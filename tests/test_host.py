@@ -30,6 +30,12 @@ def anew():
         each.cache_clear()
 
 
+@pytest.fixture(autouse=True)
+def _outside(monkeypatch):
+    """As if in no container, wherever the tests run."""
+    monkeypatch.setattr(host, "_OUTSIDE", host._numbered())
+
+
 def owner_of(pid):
     return replace(host.this_process(), pid=pid, started=host._started(pid) or "")
 
@@ -116,6 +122,17 @@ def test_another_boot_ended_what_ran_on_this_machine_alone(monkeypatch, machine,
     host._space.cache_clear()
     assert host.alive(there) is dead
     assert host.alive(here) is (True if machine else None)
+
+
+@pytest.mark.parametrize("named", ["uninitialized", "0" * 32])
+def test_what_an_image_has_brought_along_names_no_machine(monkeypatch, named):
+    """Many containers have it, perhaps with one host name, on machines of which each has a boot of its own."""
+    monkeypatch.setattr(host, "_NAMES", ("/etc/settled-machine",))
+    monkeypatch.setattr(Path, "read_bytes", lambda _: named.encode())
+    if len(named) == 32:
+        monkeypatch.setattr(sys, "platform", "linux")
+        monkeypatch.setattr(host, "_OUTSIDE", "pid:[1]")
+    assert host.alive(replace(host.this_process(), boot="other-boot")) is None
 
 
 def test_a_boot_that_is_named_by_the_clock_ends_nothing(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -17,6 +18,9 @@ from settled.core.model import Moment, Owner
 
 _NAMES: Final = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 """Where the name of a machine is kept."""
+_OUTSIDE: Final = "pid:[4026531836]"
+"""Where Linux numbers what runs in no container: PROC_PID_INIT_INO, the same in every release."""
+_NAME: Final = re.compile(rb"[0-9a-fA-F]{32}")
 
 
 @cache
@@ -79,17 +83,28 @@ def _process(pid: int) -> Owner:
 @cache
 def _space() -> str:
     """Return within what this process's number is unique, and what names the machine: not all have one that does."""
+    return f"{_machine()}/{_numbered() or sys.platform}"
+
+
+def _numbered() -> str:
+    """Return where Linux numbers this process."""
     with contextlib.suppress(OSError):
-        return f"{_machine()}/{Path('/proc/self/ns/pid').readlink()}"
-    return f"{_machine()}/{sys.platform}"
+        return str(Path("/proc/self/ns/pid").readlink())
+    return ""
 
 
 @cache
 def _machine() -> str:
-    """Return what names this machine over its boots, empty where nothing does: as in most containers."""
+    """Return what names this machine over its boots, empty where nothing does, and in containers.
+
+    There it may have come with the image (as Debian's package of D-Bus makes one), to many machines.
+    """
+    if sys.platform == "linux" and _numbered() != _OUTSIDE:
+        return ""
     for file in _NAMES:
         with contextlib.suppress(OSError):
-            if named := Path(file).read_bytes().strip():
+            named = Path(file).read_bytes().strip()
+            if _NAME.fullmatch(named):  # "uninitialized", in an image, is no name
                 return _digest(named)  # the name itself is not to be told to others: see machine-id(5)
     if sys.platform == "linux":
         return ""

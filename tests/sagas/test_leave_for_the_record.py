@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 import settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 PAID: list[tuple[Any, ...]] = []
 REVIEWED = {"to": "ann", "account": "A", "amount": 10}
@@ -175,3 +176,37 @@ def test_what_is_done_in_its_place_is_done_with_what_was_approved(
         result = pay.options(wait=0).call(**words)
         possible = words is REVIEWED or not hidden
         assert (result.ok, PAID) == (possible, [("ann", "A", 10)] if possible else [])
+
+
+@dataclass
+class Order:
+    number: int
+
+
+class Animal(BaseModel):
+    name: str
+
+
+class Dog(Animal):
+    tricks: int = 3
+
+
+@pytest.mark.parametrize(
+    "asked", [Order(1), Path("out.txt"), (1, 2), Dog(name="Rex"), [Order(2)]], ids=lambda asked: type(asked).__name__
+)
+@pytest.mark.parametrize("declared", [Any, object])
+def test_values_of_which_the_record_tells_no_type_come_as_they_were_asked_with(asked: Any, declared: Any) -> None:
+    guard, taken = settled.Guard("memory://"), []
+
+    def take(name: str, thing: Any) -> str:
+        taken.append(thing)
+        return "taken"
+
+    take.__annotations__["thing"] = declared
+    tool = guard.tool(effect="write", key="take:{name}", approve=True)(take)
+    waiting = tool.call("it", asked)
+    guard.approve(waiting.operation_id, by="ann", reason="seen")
+
+    assert tool.call("it", asked).ok
+    assert taken == [asked]
+    assert type(taken[0]) is type(asked)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
@@ -278,11 +277,7 @@ class Hand(Struct):
             if isinstance(error, SystemExit | KeyboardInterrupt):
                 self.interruption, gone = error, True  # it is put on record, and raised again once that is done
             return raised(error, command, self.binding, self.floor, abandoned=gone)
-        value = task.result()
-        if inspect.isgenerator(value) or inspect.isasyncgen(value):
-            none = TypeError("the tool returned a generator, which has done nothing yet: return the whole result")
-            return raised(none, command, self.binding, self.floor, abandoned=gone)
-        return returned(value, command, self.binding, self.floor, abandoned=gone)
+        return returned(task.result(), command, self.binding, self.floor, abandoned=gone)
 
     def _late(self, command: Invoke, task: asyncio.Task[Any]) -> None:
         call, ended = command.call, self._ended(command, task)

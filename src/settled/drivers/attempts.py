@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Generator
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import lru_cache
 from traceback import walk_tb
@@ -17,6 +19,7 @@ from settled.core.matching.entry import Entry
 from settled.core.verdicts import Happened, Inconclusive, NotHappened
 from settled.current import CurrentCall, current
 from settled.drivers.leaving import in_thread
+from settled.drivers.waiting import running
 from settled.drivers.wires import cut, sight_of, turned_away, wire_of
 from settled.errors import Executed, ForkedError, PartlyDone, ToolSignal
 
@@ -67,7 +70,7 @@ def run_here(command: Invoke, binding: Binding, floor: Floor, then: Callable[[],
             _must_end_here()
         if then is not None:
             then()
-        if not _is_an_answer(type(value)):
+        if not is_an_answer(type(value)):
             value = finished(value, floor)
         # Returned at once: an error's traceback keeps this frame, and those around it. None of them keeps the error.
         return returned(value, command, binding, floor)
@@ -84,27 +87,48 @@ def _must_end_here() -> NoReturn:
 
 
 def _lasts(kind: type[Any]) -> bool:
-    return not issubclass(kind, Awaitable | Generator | AsyncGenerator)
+    return not issubclass(kind, Awaitable | Generator | AsyncGenerator | Future)
 
 
-_is_an_answer = cast("Callable[[type[Any]], bool]", lru_cache(1000)(_lasts))
-"""Whether values of a type are what they are: nothing to be awaited, and no generator."""
+is_an_answer = cast("Callable[[type[Any]], bool]", lru_cache(1000)(_lasts))
+"""Whether values of a type are what they are: nothing to be awaited or waited for, and no generator."""
 
 
 def finished(value: Any, floor: Floor) -> Any:
-    """Return what an awaitable gives; in another thread, since a loop may run in this one.
+    """Return what an awaitable or a future gives; an awaitable in another thread, since a loop may run in this one.
 
-    Raises ``TypeError`` for a generator: it has done nothing yet, and is no answer.
+    Raises ``TypeError`` for a generator: it has done nothing yet, and is no answer. So it does for a future where a
+    loop runs: it may be what the future waits for.
     """
-    if inspect.isgenerator(value) or inspect.isasyncgen(value):
-        raise TypeError("the tool returned a generator, which has done nothing yet: return the whole result")
+    if isinstance(value, Future):
+        if running() is not None and not value.done():
+            raise TypeError("the tool returned a future that is not done, on an event loop's thread: return its result")
+        return finished(value.result(), floor)
     if not inspect.isawaitable(value):
-        return value
+        return _whole(value)
 
     async def awaited() -> Any:
-        return await value
+        return await ended(await value)
 
     return floor.home.run(awaited())
+
+
+async def ended(value: Any) -> Any:
+    """Return what a task, a future or a coroutine that a tool returned comes to: by itself it is no answer yet."""
+    while not is_an_answer(type(value)):
+        if isinstance(value, Future):
+            value = await asyncio.wrap_future(value)
+        elif asyncio.isfuture(value) or inspect.iscoroutine(value):
+            value = await value
+        else:
+            return _whole(value)
+    return value
+
+
+def _whole(value: Any) -> Any:
+    if inspect.isgenerator(value) or inspect.isasyncgen(value):
+        raise TypeError("the tool returned a generator, which has done nothing yet: return the whole result")
+    return value
 
 
 def returned(value: object, command: Invoke, binding: Binding, floor: Floor, *, abandoned: bool = False) -> Ended:

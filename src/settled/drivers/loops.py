@@ -8,7 +8,7 @@ import inspect
 import types
 from typing import TYPE_CHECKING
 
-from settled.drivers.attempts import SHORTEST_SLEEP
+from settled.drivers.attempts import SHORTEST_SLEEP, ended, is_an_answer
 from settled.drivers.leaving import in_thread
 from settled.drivers.waiting import asked_from, in_loop
 
@@ -53,8 +53,9 @@ async def aside(function: Callable[..., T], *args: object) -> T:
 
 
 async def awaited(run: Callable[[], Any]) -> Any:
-    """Call a function and await what it returns: a coroutine, which a task needs."""
-    return await run()
+    """Call a function and await what it returns, to its end: a coroutine, which a task needs."""
+    value = await run()
+    return value if is_an_answer(type(value)) else await ended(value)
 
 
 def end_of(
@@ -63,12 +64,12 @@ def end_of(
     """Return what is done once a task has ended and that was noted; whoever stops waiting leaves the task alone."""
     future: asyncio.Future[None] = loop.create_future()
 
-    def ended(task: asyncio.Task[Any]) -> None:
+    def over(task: asyncio.Task[Any]) -> None:
         note(task)
         if not future.done():
             future.set_result(None)
 
-    task.add_done_callback(ended)
+    task.add_done_callback(over)
     return future
 
 

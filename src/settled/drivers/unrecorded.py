@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from settled.current import current
 from settled.drivers.alarm import alarm_of
-from settled.drivers.attempts import current_call, late_of, raised, returned, run_here, timed_out
+from settled.drivers.attempts import current_call, ended, is_an_answer, late_of, raised, returned, run_here, timed_out
 from settled.drivers.leaving import Leaving, in_thread
 from settled.drivers.loops import being_cancelled, on_loop
 from settled.drivers.waiting import asked_from
@@ -47,6 +47,8 @@ async def _within(command: Invoke, binding: Binding, floor: Floor, limit: Limit 
     token = current.set(current_call(command, binding))
     try:
         value = await binding.run(None)
+        if not is_an_answer(type(value)):
+            value = await ended(value)
     except CancelledError as error:
         if limit is not None and limit.over():
             return timed_out(command, binding, floor, over=True)
@@ -88,7 +90,7 @@ async def threaded(command: Invoke, binding: Binding, floor: Floor) -> Ended:
         slot.leave()
         floor.release(binding)
         raise
-    ended = slot.leave()
-    if ended is None:
+    end = slot.leave()
+    if end is None:
         raise RuntimeError("woken without a result")
-    return ended
+    return end

@@ -162,3 +162,43 @@ class Hanging(aiohttp.TCPConnector):
 
     async def _create_connection(self, *_, **__):
         await asyncio.sleep(60)
+
+
+class Gone:
+    """What a task at work beside another does: its request was sent, and the answer is awaited."""
+
+    async def pay(self):
+        await asyncio.sleep(60)
+
+    async def tell(self):
+        async with aiohttp.ClientSession(connector=Hanging()) as session:
+            await session.post("http://127.0.0.1:1/")
+
+    async def gathered(self):
+        async with asyncio.timeout(0.1):
+            await asyncio.gather(self.tell(), self.pay())
+
+    async def waited_for(self):
+        await asyncio.wait_for(asyncio.gather(self.tell(), self.pay()), 0.1)
+
+    async def in_turn(self):
+        async with asyncio.timeout(0.1):
+            tasks = [asyncio.create_task(self.tell()), asyncio.ensure_future(self.pay())]
+            for task in tasks:
+                await task
+
+    async def as_they_come(self):
+        async with asyncio.timeout(0.1):
+            for each in asyncio.as_completed([self.tell()]):
+                await each
+
+
+@pytest.mark.parametrize("way", [Gone.gathered, Gone.waited_for, Gone.in_turn, Gone.as_they_come])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_was_at_work_beside_a_connection_may_have_been_done(way, swapped):
+    gone = Gone()
+    if swapped:
+        gone.pay, gone.tell = gone.tell, gone.pay
+    with pytest.raises(TimeoutError) as caught:
+        asyncio.run(way(gone))
+    assert classify(caught.value).evidence is Evidence.MAYBE

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from settled.errors import JournalError
-from settled.journals.sqlite import SqliteJournal
+from settled.journals.sqlite import SqliteJournal, same_file
 from settled.ports import CallQuery
 from settled.testing.records import begun, make_ask
 from tests.journals.support import ENVIRONMENT
@@ -155,3 +155,21 @@ def test_journals_that_are_opened_and_closed_at_once_do_not_mistake_each_other(p
     for thread in threads:
         thread.join()
     assert troubles == []
+
+
+def test_who_looks_as_another_thread_learns_what_lies_beside_is_not_disturbed(path, monkeypatch):
+    for ending in ("", "-wal", "-shm"):
+        Path(f"{path}{ending}").write_text("x")
+    same = same_file.SameFile(str(path))
+    same.remember()
+    same._beside.pop("-shm")
+    look = same_file._inode_of
+
+    def meanwhile(asked):
+        monkeypatch.setattr(same_file, "_inode_of", look)
+        same.log_is_there()
+        return look(asked)
+
+    monkeypatch.setattr(same_file, "_inode_of", meanwhile)
+    same.check()
+    assert set(same._beside) == {"-wal", "-shm"}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from settled.api import secrets
 from settled.api.runs.current_run import current_run
 from settled.api.tools.batches import by_item
-from settled.api.tools.schema import BadArguments, snapshot
+from settled.api.tools.schema import BadArguments, plain, same, snapshot
 from settled.api.tools.undoing import demand_leave
 from settled.core.attempts.outcome import TooLate
 from settled.core.encoding import codec
@@ -134,12 +134,12 @@ def as_recorded(guard: Guard, tool: Tool[Any, Any], call: Call, given: dict[str,
     What the record does not hold, or no longer fits the tool, is taken from this asker.
     """
     rebuilt = _rebuilt(guard, tool, call, given)
-    return given if rebuilt is None else rebuilt
+    return given if rebuilt is None else rebuilt.given
 
 
 def _rebuilt(
     guard: Guard, tool: Tool[Any, Any], call: Call, beside: Mapping[str, Any], *, wholly: bool = False
-) -> dict[str, Any] | None:
+) -> Arguments | None:
     """Return the arguments of a record, with what it does not hold; ``None`` if they cannot be made of it.
 
     ``wholly``: nor of a record in which some are hidden that are not given beside it.
@@ -154,8 +154,8 @@ def _rebuilt(
         rebuilt = tool.schema.bind((), {**beside, **kept})
     except (ValueError, BadArguments, JournalError):
         return None
-    same = {name: rebuilt.plain[name] for name in kept if name in rebuilt.plain} == kept
-    return rebuilt.given if same else None  # a validator that changes values would change them twice
+    alike = {name: rebuilt.plain[name] for name in kept if name in rebuilt.plain} == kept
+    return rebuilt if alike else None  # a validator that changes values would change them twice
 
 
 class OtherWords(TooLate):
@@ -172,7 +172,16 @@ def as_approved(
     rebuilt = _rebuilt(guard, tool, call, given if same_words else {}, wholly=True)
     if rebuilt is None and not same_words:
         raise OtherWords("leave was given for other arguments, which cannot be made of the record any more")
-    return given if rebuilt is None else rebuilt
+    if rebuilt is None:
+        return given
+    if not same_words:
+        return rebuilt.given
+    return {name: _as_given(given.get(name), value, rebuilt.plain[name]) for name, value in rebuilt.given.items()}
+
+
+def _as_given(own: Any, recorded: Any, as_data: Any) -> Any:
+    """Return an asker's own value where it is what is on record: that may not tell its type."""
+    return own if own is not None and same(plain(own), as_data) else recorded
 
 
 def _not_to_be_run(_: Call | None) -> Any:

@@ -13,6 +13,8 @@ from settled.core.faults.tls import not_let_in, rejected_certificate
 from settled.core.model import Evidence, FaultClass
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from settled.core.faults.rules import Judge
     from settled.core.model import Fault
 
@@ -68,6 +70,7 @@ def early(said: Fault | Judge) -> Judge:
     return judge
 
 
+_TASKS = frozenset({"gather", "create_task", "ensure_future", "as_completed", "wait", "run_coroutine_threadsafe"})
 _CONNECTS = {"connect": "aiohttp", "create_connection": "asyncio", "connect_tcp": "anyio"}
 
 
@@ -78,5 +81,17 @@ def cut_off(error: BaseException) -> bool:
         return False
     if chain.context(cancelled) is not None:  # it connected as it handled something else
         return False
-    ways = [(frame.f_code.co_name, look.package(frame)) for frame in look.frames(cancelled)]
-    return any(way in ways for way in _CONNECTS.items()) and not repeats.hidden((cancelled,))
+    way = list(look.frames(cancelled))
+    connects = next((at for at, frame in enumerate(way) if look.package(frame) == _CONNECTS.get(_name(frame))), None)
+    if connects is None or any(map(_makes_tasks, (*look.frames(error), *way[:connects]))):
+        return False
+    return not repeats.hidden((cancelled,))
+
+
+def _name(frame: FrameType) -> str:
+    return frame.f_code.co_name
+
+
+def _makes_tasks(frame: FrameType) -> bool:
+    """Tell whether a function makes tasks: of several at work, the cancellation shows the way of one alone."""
+    return look.package(frame) != "asyncio" and not _TASKS.isdisjoint(frame.f_code.co_names)

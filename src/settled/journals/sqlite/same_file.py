@@ -111,10 +111,8 @@ class SameFile:
 
     def log_is_there(self) -> None:
         """A connection was opened: from now on there are a write-ahead log and its index, always the same."""
-        for ending in _BESIDE:
-            inode = self._beside.get(ending) or _inode_of(self.path + ending)
-            if inode:
-                self._beside[ending] = inode
+        found = {ending: self._beside.get(ending) or _inode_of(self.path + ending) for ending in _BESIDE}
+        self._beside = {ending: inode for ending, inode in found.items() if inode}  # anew: another thread may look
 
 
 def _identity_of(status: os.stat_result) -> tuple[int, int]:
