@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from settled.errors import JournalError
-from settled.journals.mark import Mark, check_identity, lost, read_mark, write_mark
+from settled.journals.mark import Mark, check_identity, lost, not_there, read_mark, write_mark
 from settled.journals.sqlite import schema
 from settled.journals.sqlite.left_log import check_log
 from settled.journals.sqlite.lending import Lending
@@ -170,10 +170,7 @@ class JournalFile:
         what = "is gone" if size < 0 else "is empty"
         if mark is not None:
             raise lost(self.path, what)
-        raise JournalError(
-            f"the journal {self.path} {what}, and it must exist: correct the path, or let the program that makes "
-            "the calls create it, by a Guard without must_exist= and journal_id="
-        )
+        raise not_there(self.path, what)
 
     def _check_names(self, status: os.stat_result) -> None:
         """By another name nobody finds the write-ahead log, which lies beside the path: calls would be made twice."""
