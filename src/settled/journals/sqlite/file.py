@@ -49,7 +49,7 @@ _abandoned: list[sqlite3.Connection] = []
 
 
 def _abandon(connection: sqlite3.Connection) -> None:
-    """Leave a connection alone for good: not even the end of the interpreter, which closes what it frees, frees it."""
+    """Leave a connection open for good. One more reference keeps the interpreter from closing it as it ends."""
     _abandoned.append(connection)
     with suppress(ImportError, AttributeError):  # a Python without them, which may count no references at all
         import ctypes  # noqa: PLC0415 - as seldom
@@ -97,7 +97,7 @@ class JournalFile:
         self._begin(closed=closed)
 
     def leave_what_is_lost(self) -> None:
-        """At the end of the process, which frees what nobody has closed: keep it from that if another stands there."""
+        """At the end of the process: keep connections from being freed, which closes them, if another file is there."""
         try:
             self._same.check()
         except JournalError:
