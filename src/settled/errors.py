@@ -54,11 +54,13 @@ class CallError(SettledError):
 
     def __str__(self) -> str:
         """Say what happened, as the result's own message does, and what an operator can type."""
-        wanted = "make it anew" if self.result.hint.startswith("settled runs rewind") else "look at it"
-        hint = f"; to {wanted}: {self.result.hint}" if self.result.hint else ""
-        listed = ", ".join(each.operation_id for each in self.result.earlier if self.result.status == "rejected")
-        ids = self.result.operation_id or (f"not recorded; listed: {listed}" if listed else "not recorded")
-        return f"{self.result.tool}: {self.result.message} [{ids}]{hint}"
+        result = self.result
+        wanted = "make it anew" if result.hint.startswith("settled runs rewind") else "look at it"
+        hint = f"; to {wanted}: {result.hint}" if result.hint else ""
+        ids = result.operation_id or "not recorded"
+        if not result.operation_id and result.status == "rejected" and result.earlier:  # it speaks of "listed" calls
+            ids += f"; listed: {', '.join(each.operation_id for each in result.earlier)}"
+        return f"{result.tool}: {result.message} [{ids}]{hint}"
 
 
 class CallFailed(CallError):

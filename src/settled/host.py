@@ -82,7 +82,7 @@ def _process(pid: int) -> Owner:
 
 @cache
 def _space() -> str:
-    """Return within what this process's number is unique, and what names the machine: not all have one that does."""
+    """Return ``machine/namespace``: where this process's number is unique. The machine may be empty (``_machine``)."""
     return f"{_machine()}/{_numbered() or sys.platform}"
 
 
@@ -132,7 +132,7 @@ def _started(pid: int) -> str | None:
 def _is_there(pid: int) -> bool:
     """Ask the kernel: ``/proc`` and ``ps`` are silent also on what others run (hidepid=, ProtectProc=)."""
     try:
-        if sys.platform != "win32":  # where this would be Ctrl-C
+        if sys.platform != "win32":  # there signal 0 is Ctrl-C
             os.kill(pid, 0)
     except ProcessLookupError:
         return False
@@ -145,7 +145,7 @@ def _started_by_ps(pid: int) -> str:
     if sys.platform == "linux":
         return ""
     command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
-    plain = {"LC_ALL": "C", "TZ": "UTC"}  # else two processes of other tongues or time zones take each other for dead
+    plain = {"LC_ALL": "C", "TZ": "UTC"}  # else processes with other languages or time zones take each other for dead
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=5, env=plain)  # noqa: S603 - fixed command
     except (OSError, subprocess.SubprocessError):
@@ -168,5 +168,5 @@ def alive(owner: Owner) -> bool | None:
 def _was_here(owner: Owner) -> bool:
     """Whether a process of another boot ran on this machine: many machines, and containers, share a host's name."""
     machine = owner.space.partition("/")[0]
-    named_by_clock = "/" in owner.boot or "/" in boot_id()  # one boot may have two such names
+    named_by_clock = "/" in owner.boot or "/" in boot_id()  # a boot that is named by the time may get two names
     return bool(machine) and machine == _machine() and owner.host == socket.gethostname() and not named_by_clock

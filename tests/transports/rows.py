@@ -44,7 +44,10 @@ class Row:
     @property
     def wait(self):
         """Seconds that its client waits: no longer than needed for what never comes, and long for what does."""
-        return LONG if self.cut else WAIT if self.at in ("plain", "mute") or self.asks.startswith("stall") else PATIENT
+        if self.cut:
+            return LONG
+        never = self.at in ("plain", "mute") or self.asks.startswith("stall")
+        return WAIT if never else PATIENT
 
 
 ROWS = (

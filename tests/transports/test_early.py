@@ -18,6 +18,9 @@ from settled.core.model import Evidence
 from tests.transports.once import Once
 from tests.transports.rows import serving
 
+# clients that were cut off leave sockets and tasks behind, whose end is nobody's
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 WAIT = 0.5
 WAYS = ["closes", "resets", "hangs", "says nonsense"]
 
@@ -108,7 +111,6 @@ def fault_of(send, *args):
     return classify(caught.value)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("send", CLIENTS)
 def test_a_handshake_that_breaks_proves_that_nothing_was_sent(send, way, path):
@@ -117,7 +119,6 @@ def test_a_handshake_that_breaks_proves_that_nothing_was_sent(send, way, path):
     assert (fault.kind, fault.evidence) == ("retryable", Evidence.NONE), fault
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("send", CLIENTS)
 def test_so_does_a_proxy_that_breaks_off_instead_of_making_a_tunnel(send, way, path):
@@ -157,7 +158,6 @@ class Wanting(Once):
             self.over.wait(5)  # a connection that is closed at once may lose what it has said
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("send", CLIENTS)
 def test_who_is_not_let_in_for_want_of_a_certificate_has_sent_nothing_that_was_looked_at(send, path):
     with Wanting(path) as other:
@@ -186,7 +186,6 @@ class Redirecting(Once):
         sock.sendall(f"HTTP/1.1 307 Said\r\nLocation: {self.place}\r\nContent-Length: 0\r\n\r\n".encode())
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("send", [by_httpx, by_httpx_async, by_requests, by_aiohttp])
 def test_a_handshake_after_a_redirect_says_nothing_of_the_request_before(send, way, path):
@@ -199,7 +198,6 @@ def test_a_handshake_after_a_redirect_says_nothing_of_the_request_before(send, w
 # --- a time limit around all of it ---
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("scheme", "proved"), [("https", Evidence.NONE), ("http", Evidence.MAYBE)])
 @pytest.mark.parametrize("way", ["timeout", "wait_for"])
 def test_where_a_time_limit_broke_in(scheme, way, proved, path):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Within this a framework is imported. Raises ``ImportError`` where there is none, or one that is too old."""
+    """Import a framework within this. Raises ``ImportError`` with what to install if it is missing or too old."""
     try:
         yield
     except ImportError as error:

@@ -50,7 +50,7 @@ def messages_of(state: Any) -> Sequence[Any]:
 
 
 def is_named(messages: Sequence[Any]) -> bool:
-    """Whether the message that asks has an id of its own; else the graph's task, which is known again, tells it."""
+    """Whether the message that asks has an id of its own. If not, the graph's task tells it, whose id stays."""
     last = messages[-1] if messages else None
     return bool(last.get("id") if isinstance(last, dict) else getattr(last, "id", None))
 
@@ -67,7 +67,9 @@ def render(result: Result[Any], call: Any, state: Any) -> Any:
     native = all(_native(type(each)) for each in value) if type(value) is list else _native(type(value))
     if native and neutral.stands(result):
         return _Again(call["id"], state).of(value) if result.replayed else value
-    if native and result.ok and _changes_state(value):  # the model is told of other words; the graph goes on as it did
+    if (
+        native and result.ok and _changes_state(value)
+    ):  # the model is told that the words differed; the graph changes as it did
         return _Again(call["id"], state, result).of(value)
     said = replace(result, value=value.content) if isinstance(value, ToolMessage) else result
     text = value if type(value) is str and neutral.stands(result) else said.for_model()
@@ -79,9 +81,9 @@ def _changes_state(value: Any) -> bool:
 
 
 class _Again:
-    """A recorded answer as the answer to this call: its own message carries the new call id.
+    """Gives a recorded answer again, as the answer to this call: its own message then carries this call's id.
 
-    ``told``: what that message is to say of, beside what it said.
+    ``told``: the result that this message is to tell of, with what the message said as its value.
     """
 
     def __init__(self, call_id: str, state: Any, told: Result[Any] | None = None) -> None:

@@ -1,7 +1,7 @@
 """What the OpenAI Agents SDK asks of a function tool besides its call: kept, so that guarding takes nothing away.
 
-Where a function decides whether a call needs approval, the SDK first looks whether the tool would take other arguments
-than the model wrote (``"13"`` for 13), which that function has not seen, and asks a person then.
+A function of the user's may decide whether a call needs approval. It sees the arguments as the model wrote them. Where
+the tool would take them as something else (``"13"`` as 13), the SDK asks a person in any case.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Guarded(_Own or object):  # type: ignore[misc]  # the SDK's
 
 
 def written(context: Any, given: Mapping[str, Any]) -> str:
-    """Return other arguments than the model wrote; those that the SDK has prepared are not these."""
+    """Return other arguments than the model wrote as JSON; forget those that the SDK has prepared from the model's."""
     if getattr(context, "_function_tool_arguments", None) is not None:
         context._function_tool_arguments = None  # noqa: SLF001 - else it refuses the call
     return to_json(given).decode()

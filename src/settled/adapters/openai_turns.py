@@ -48,7 +48,7 @@ class _Run(Struct, eq=False):
     seen: set[str] = field(default_factory=set)
     """Steps: of these, and of what was answered before."""
     no: int = 0
-    """Which one it is of those that are told the same in the program's own run, or inside of one call; from 0 on."""
+    """Its number, from 0 on, among those that are told the same in one run of the program's, or inside of one call."""
 
 
 class Turns:
@@ -122,17 +122,17 @@ class Turns:
 
 
 _numbers: OrderedDict[tuple[object, ...], int] = OrderedDict()
-"""Of the last run of the SDK that was told the same in an entry of the program's run, or inside of one attempt."""
+"""By what it was told and where (an entry of the program's run, an attempt): the number of the SDK's last run."""
 _numbering = threading.Lock()
 
 
 def _is_approved(context: Any, call_id: str) -> bool:
-    """Whether a person has approved it: its run was resumed for that, perhaps twice, and it is one call."""
+    """Whether a person has approved it. Its run is resumed for that, perhaps twice, and it stays one call."""
     return bool(context.is_tool_approved(getattr(context, "tool_name", ""), call_id))
 
 
 def _number(told: str) -> int:
-    """Return which one it is of those, from 0 on: a program that is started again comes to the same ones in order."""
+    """Return the number of a run of the SDK that was told this. A program that is started again counts the same."""
     run, inside = current_run.get(), current.get()
     around = () if run is None else (id(run.guard), run.scope, run.lane, run.entry, run.lane_entry)
     place = (*around, *(() if inside is None else (inside.operation_id, inside.attempt)), told)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic_ai.exceptions import (
@@ -20,6 +19,7 @@ from pydantic_core import to_jsonable_python
 from settled.adapters import neutral
 from settled.adapters.values import Packer
 from settled.api.tools.foreign import Values
+from settled.core.faults import look
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ ASKS_AGAIN = (ModelRetry, ToolRetryError)
 _FUNCTIONS = "pydantic_ai._function_schema"
 """The framework's module that calls functions."""
 _BEFORE = "before_tool_execute"
-"""The hook of other capabilities that comes before."""
+"""Another capability's hook that comes before the tool's function."""
 _CONTROL = (ApprovalRequired, CallDeferred, SkipToolExecution)
 
 
@@ -63,15 +63,15 @@ def controls(error: BaseException) -> bool:
 
 
 def said_by_the_function(error: BaseException) -> bool:
-    """Whether the tool's own function asks to be called again, and by itself; or a hook before it was entered.
+    """Whether the tool's own function asks to be called again, or a hook before it: then nothing was done.
 
-    Others around it do so too, and may have called it; and a failure is turned into such a request, as Pydantic AI does
-    with its own time-out.
+    Not so what stands around the function, which may have called it; nor a failure that was turned into such a request,
+    as Pydantic AI does with its own time-out.
     """
     asked = error.__cause__ if isinstance(error, ToolRetryError) else error
     if asked is None or (asked.__cause__ or asked.__context__) is not None:
         return False
-    frames = (frame for each in (error, asked) for frame, _ in walk_tb(each.__traceback__))
+    frames = (frame for each in (error, asked) for frame in look.frames(each))
     return any(f.f_globals.get("__name__") == _FUNCTIONS or f.f_code.co_name == _BEFORE for f in frames)
 
 

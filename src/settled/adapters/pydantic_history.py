@@ -18,7 +18,7 @@ _NONE_CAME = "interrupted"
 
 _ASKED_AGAIN = "retried"
 _OURS = '{"status"'
-"""So begins what the guard itself has told."""
+"""What the guard tells a model begins so."""
 
 
 def tell(history: History, messages: Sequence[Any]) -> None:
@@ -37,7 +37,7 @@ def tell(history: History, messages: Sequence[Any]) -> None:
 
 
 def _tells(part: Any) -> bool:
-    """Whether it tells what became of the call. To be asked for it again does not: it may be done, and was refused."""
+    """Whether it tells what became of the call. A request to make it again does so only in the guard's words."""
     outcome = getattr(part, "outcome", "")
     if isinstance(part, RetryPromptPart) or outcome == _ASKED_AGAIN:
         return isinstance(part.content, str) and part.content.startswith(_OURS)

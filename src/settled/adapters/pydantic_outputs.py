@@ -6,9 +6,9 @@ looks like the function's own, by which that says that it did nothing.
 
 from __future__ import annotations
 
-from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
+from settled.core.faults import look
 from settled.core.values import replace
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Refused:
 def refused_after(error: BaseException) -> bool:
     """Whether the request to ask again came after the function had returned."""
     cause = error if error.__cause__ is None else error.__cause__
-    names = {frame.f_code.co_name for each in (error, cause) for frame, _ in walk_tb(each.__traceback__)}
+    names = {frame.f_code.co_name for each in (error, cause) for frame in look.frames(each)}
     return not names & _BEFORE
 
 

@@ -110,7 +110,7 @@ class Guard(Declaring, Dispatching, Operating):
         largest_result: int = 16 * 2**20,
         **journal_options: Any,
     ) -> None:
-        demand_seconds("lease", lease, "protects nothing")
+        demand_seconds("lease", lease)
         demand("retries", retries, RetryBudget)
         demand("breaker", breaker, BreakerPolicy)
         self.tenant, self.agent, self.lease, self.largest_result = tenant, agent, lease, largest_result

@@ -142,23 +142,27 @@ def open_journal(address: str | None, **options: Any) -> tuple[Journal, SpillFil
 
 
 def shown(url: str, like: str = "") -> str:
-    """Return an address as the journal at it shows it; where it names no schema or prefix, with that of ``like``."""
+    """Return an address as its journal shows it, so that two can be compared: without password, with its defaults.
+
+    Where it names no schema or prefix, it has that of the address ``like``.
+    """
     scheme = url.partition(":")[0]
     try:
         if scheme in _POSTGRES:
             from settled.journals.postgres.address import read_address  # noqa: PLC0415 - an extra
 
-            return read_address(url, _named("schema", url, like))[0].shown
+            return read_address(url, _option("schema", url, like))[0].shown
         if scheme in _REDIS:
             from settled.journals.redis.address import read_address as read_redis  # noqa: PLC0415 - an extra
 
-            return read_redis(url, _named("prefix", url, like))[0].shown
+            return read_redis(url, _option("prefix", url, like))[0].shown
     except (ImportError, JournalError):
         pass
     return url
 
 
-def _named(name: str, url: str, like: str) -> str | None:
+def _option(name: str, url: str, like: str) -> str | None:
+    """Return an option that stands in an address, or else in the other one."""
     asked, other = (dict(parse_qsl(each.partition("?")[2])).get(name) for each in (url, like))
     return asked or other
 

@@ -104,8 +104,8 @@ class LogRow(Struct, frozen=True):
     attempt: int
     detail: str
     digest: str
-    """Digest of the payload that the change brought, so that erasing the payload breaks nothing: of a later row the
-    result; of the first one the arguments, as they are stored, and behind a slash what is called (``named``)."""
+    """What the change brought, as a digest: the payload itself may be erased later. In the first row
+    ``digest of the arguments as they are stored/digest of what is called`` (``named``), later that of the result."""
     head: str
 
 
@@ -126,7 +126,7 @@ def _head(previous: str, fields: tuple[object, ...]) -> str:
 def named(call: Call) -> str:
     """Return the digest of what never changes about a call: whose it is, of which tool, where, and under which key.
 
-    Told in ASCII, which is the same in every release of Python, and with quotes, so that no two calls read alike.
+    ``ascii`` writes the same in every release of Python, and quotes each part, so that no two calls read alike.
     """
     return sha256(
         ascii((call.tenant, call.tool, call.scope, call.lane, call.identity, call.n, call.outward)).encode()

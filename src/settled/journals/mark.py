@@ -140,6 +140,14 @@ def lost(path: str, what: str) -> JournalError:
     )
 
 
+def not_there(shown: str, what: str = "does not exist") -> JournalError:
+    """Return the error for a journal that must exist (``must_exist=``, ``journal_id=``), and does not."""
+    return JournalError(
+        f"the journal {shown} {what}, and it must exist: correct its address, or let the program that makes the calls "
+        "create it, by a Guard without must_exist= and journal_id=; nothing was executed"
+    )
+
+
 def lost_commits(path: str, floor: int) -> JournalError:
     """Return the error for a journal that fell behind a commit of this very process."""
     return JournalError(

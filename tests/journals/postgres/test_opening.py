@@ -144,7 +144,7 @@ def test_no_such_user(postgres, tmp_path):
 
 def test_a_missing_journal_that_must_exist(postgres, open_journal, schema_name):
     for options in ({"must_exist": True}, {"journal_id": "jn_other"}):
-        with pytest.raises(JournalError, match="does not exist, and it must"):
+        with pytest.raises(JournalError, match="does not exist, and it must exist"):
             open_journal(**options)
     assert not there(postgres, schema_name)
 

@@ -124,7 +124,7 @@ def test_an_address_that_leads_nowhere(address, said, tmp_path):
 
 def test_a_missing_journal_that_must_exist(server, open_journal, prefix):
     for options in ({"must_exist": True}, {"journal_id": "jn_other"}):
-        with pytest.raises(JournalError, match="does not exist, and it must"):
+        with pytest.raises(JournalError, match="does not exist, and it must exist"):
             open_journal(**options)
     with server.client() as client:
         assert client.keys(f"{{{prefix}}}*") == []

@@ -131,7 +131,7 @@ def to_result(guard: Guard, tool: Tool[Any, Any], answer: Answer, life: Life | N
     )
 
 
-_NOT_GIVEN = "who said that it happened did not say what it returned"
+_NOT_GIVEN, _NOT_KEPT = "who said that it happened did not say what it returned", "its value was not kept"
 
 
 def _value(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> tuple[Any, bool, str]:
@@ -142,11 +142,8 @@ def _value(guard: Guard, tool: Tool[Any, Any], answer: Answer) -> tuple[Any, boo
     if call is None or call.result is None or call.state not in (State.SUCCEEDED, State.PARTIAL):
         if call is not None and call.state is State.SUCCEEDED and tool.schema.returns is type(None):
             return None, True, ""  # what returns nothing has nothing that somebody must give
-        return (
-            None,
-            False,
-            answer.note or (_NOT_GIVEN if call is not None and call.asserted else "its value was not kept"),
-        )
+        asserted = call is not None and call.asserted
+        return None, False, answer.note or (_NOT_GIVEN if asserted else _NOT_KEPT)
     if call.state is State.PARTIAL and split_of(call) is not None:
         return None, False, ""  # what became of each item is told with them
     try:

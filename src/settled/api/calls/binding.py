@@ -98,10 +98,8 @@ def _runner(
 
     def run(call: Call | None) -> Any:
         own = given
-        if call is not None and ask is not None and call.leave is not None:
-            own = as_approved(guard, tool, call, given, same_words=call.words == ask.words)
-        elif call is not None and ask is not None and call.words != ask.words:
-            own = as_recorded(guard, tool, call, given)
+        if call is not None and ask is not None and (call.leave is not None or call.words != ask.words):
+            own = to_be_made_with(guard, tool, call, given, same_words=call.words == ask.words)
         # Each attempt gets the arguments as they were: a tool may change what it is given.
         if not fixed:
             own = snapshot(own)
@@ -128,6 +126,18 @@ def _run(guard: Guard, tool: Tool[Any, Any], part: PartOf | None, call: Call | N
     return function() if tool.checked.batch is None else by_item(guard, tool, part, call, own, function)
 
 
+def to_be_made_with(
+    guard: Guard, tool: Tool[Any, Any], call: Call, given: dict[str, Any], *, same_words: bool
+) -> dict[str, Any]:
+    """Return the arguments with which a recorded call, or what stands in its place, is made for this asker.
+
+    Raises ``OtherWords`` where a person's leave was for others, and these cannot be made of the record.
+    """
+    if call.leave is not None:
+        return _as_approved(guard, tool, call, given, same_words=same_words)
+    return as_recorded(guard, tool, call, given)
+
+
 def as_recorded(guard: Guard, tool: Tool[Any, Any], call: Call, given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of an earlier asker, whose words may differ: the same key must bring the same request.
 
@@ -140,9 +150,10 @@ def as_recorded(guard: Guard, tool: Tool[Any, Any], call: Call, given: dict[str,
 def _rebuilt(
     guard: Guard, tool: Tool[Any, Any], call: Call, beside: Mapping[str, Any], *, wholly: bool = False
 ) -> Arguments | None:
-    """Return the arguments of a record, with what it does not hold; ``None`` if they cannot be made of it.
+    """Return the arguments on record; ``None`` if they cannot be had again.
 
-    ``wholly``: nor of a record in which some are hidden that are not given beside it.
+    What the record does not hold comes from ``beside``. With ``wholly`` all that was given must come from one of the
+    two: an argument that the record hides, and ``beside`` has not, makes it ``None``.
     """
     try:
         recorded = codec.loads(guard.vault.unlock(call.arguments))
@@ -162,13 +173,10 @@ class OtherWords(TooLate):
     """Leave was given for other arguments than the asker's, which cannot be made of the record: nothing was sent."""
 
 
-def as_approved(
+def _as_approved(
     guard: Guard, tool: Tool[Any, Any], call: Call, given: dict[str, Any], *, same_words: bool
 ) -> dict[str, Any]:
-    """Return what a person has given leave for: what is on record, and nothing of an asker who says something else.
-
-    Raises ``OtherWords`` where that cannot be made of the record.
-    """
+    """Return what a person has given leave for: what is on record, and nothing of an asker who says something else."""
     rebuilt = _rebuilt(guard, tool, call, given if same_words else {}, wholly=True)
     if rebuilt is None and not same_words:
         raise OtherWords("leave was given for other arguments, which cannot be made of the record any more")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from settled.api.calls import answering, drafting
 from settled.api.calls.asking import new_operation_id
-from settled.api.calls.binding import OtherWords, as_approved, as_recorded
+from settled.api.calls.binding import OtherWords, to_be_made_with
 from settled.api.calls.bound import ORDINARY, BoundCall, CallOptions, InsteadOf
 from settled.api.calls.going_on import go_on, told_again
 from settled.api.steps import adrive, drive
@@ -58,7 +58,7 @@ def _chain(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps[Resu
     tool = prepared.bound.tool
     if not tool.fallbacks or not may_give_way(primary):
         return primary
-    if tool.checked.options.approve is not None and not (yield from _as_approved(guard, prepared, primary)):
+    if tool.checked.options.approve is not None and not (yield from _has_its_words(guard, prepared, primary)):
         return primary
     steps, last = parts_of(tool.fallbacks)
     came = yield from _performed(guard, prepared, go_down(primary, prepared.life.ask, len(steps)))
@@ -69,8 +69,8 @@ def _chain(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps[Resu
     return _answered(tool, came, steps, last)
 
 
-def _as_approved(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps[bool]:
-    """Whether what is done in its place can be done with what leave was given for."""
+def _has_its_words(guard: Guard, prepared: Prepared, primary: Result[Any]) -> Steps[bool]:
+    """Whether the arguments that leave was given for can be had, to do something else with them."""
     call, _, _ = yield LookAtDraft(primary.operation_id)
     try:
         _given(guard, prepared, call)
@@ -84,9 +84,8 @@ def _given(guard: Guard, prepared: Prepared, given_up: Call | None) -> Mapping[s
     tool, ask, given = prepared.bound.tool, prepared.life.ask, dict(prepared.arguments)
     if given_up is None:
         return given
-    if given_up.leave is None:
-        return as_recorded(guard, tool, given_up, given)
-    return as_approved(guard, tool, given_up, given, same_words=ask is not None and ask.words == given_up.words)
+    same_words = ask is not None and ask.words == given_up.words
+    return to_be_made_with(guard, tool, given_up, given, same_words=same_words)
 
 
 def _performed(guard: Guard, prepared: Prepared, walk: Steps[Came | Overtaken]) -> Steps[Came | Overtaken]:

@@ -63,7 +63,7 @@ class Asked(Struct, frozen=True):
     within: str = ""
     """The run that this one is a part of: another agent's, that has handed a task to this one."""
     made_in: str = ""
-    """Which of the framework's own runs made the message, where they are told apart: ids are used again in others."""
+    """Which of the framework's runs made the message, where these can be told apart: ids come again in other runs."""
 
 
 def step_of(message: str, place: int) -> str:

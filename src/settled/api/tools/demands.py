@@ -11,7 +11,7 @@ def demand(name: str, given: object, kind: type) -> None:
         raise DeclarationError(f"{name} must be a settled.{kind.__name__}(…), not {given!r}")
 
 
-def demand_seconds(name: str, given: object, of_none: str) -> None:
+def demand_seconds(name: str, given: object) -> None:
     """Raise ``DeclarationError`` unless an option is a number of seconds above 0."""
     if not isinstance(given, int | float) or not given > 0:
-        raise DeclarationError(f"{name} must be seconds above 0, not {given!r}: a {name} of 0 {of_none}")
+        raise DeclarationError(f"{name} must be seconds above 0, not {given!r}")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from settled.api.calls.result import Result
     from settled.api.guard import Guard
     from settled.api.tools.options import EffectName, Options, ToolOptions
-    from settled.api.tools.taken import Read
+    from settled.api.tools.taken import ByModel, Read
     from settled.api.tools.tool import Tool
     from settled.core.model import Fault
 
@@ -86,7 +86,7 @@ class Shape:
     """JSON schema of the arguments, as the model sees it."""
     in_threads: bool = True
     """It may run in a thread that nothing can cancel."""
-    read: Read | None = None
+    read: ByModel | None = None
     """Gives the arguments as the tool takes them, or raises ``BadArguments``. Without it the schema alone tells."""
 
 
@@ -119,7 +119,7 @@ class ForeignSchema(Schema):
         self.returns = Any
         self.shape: Shape | None = None
         self.required: frozenset[str] = frozenset()
-        self.read_here: Read = self._unread
+        self.read_here: Read = self._names_checked
         self.defaults: dict[str, Any] = {}
 
     def seen(self, shape: Shape) -> ForeignSchema:
@@ -131,7 +131,8 @@ class ForeignSchema(Schema):
         known.required = frozenset(shape.schema.get("required") or ())
         known.read_here = shape.read or known._by_schema(shape)
         known.defaults = {name: part["default"] for name, part in properties.items() if "default" in part}
-        known.defaults.update(getattr(shape.read, "defaults", ()))
+        if shape.read is not None:
+            known.defaults |= shape.read.defaults
         known.shape = shape
         return known
 
@@ -151,15 +152,14 @@ class ForeignSchema(Schema):
             if other is None:
                 raise
             return other.bind((), given)
-        if taken is not given:  # another agent's tool of the same name may take it in another way
-            other = self._other_here()
-            if other is not None:
-                return other.bind((), given)
-            given = taken
-        if is_fixed(given):
-            return Arguments(given, given, self.defaults, True)  # noqa: FBT003 - by place: on the path of every call
-        given = copy.deepcopy(given)
-        return Arguments(given, {name: plain(value) for name, value in given.items()}, self.defaults)
+        # changed on the way in: another agent's tool of the same name may take them in another way
+        other = None if taken is given else self._other_here()
+        if other is not None:
+            return other.bind((), given)
+        if is_fixed(taken):
+            return Arguments(taken, taken, self.defaults, True)  # noqa: FBT003 - by place: on the path of every call
+        taken = copy.deepcopy(taken)
+        return Arguments(taken, {name: plain(value) for name, value in taken.items()}, self.defaults)
 
     def _other_here(self) -> ForeignSchema | None:
         """Return what the agent at work tells of its tool, if that is another one than the first that was seen."""
@@ -171,14 +171,14 @@ class ForeignSchema(Schema):
         other: ForeignSchema = here.tool.schema
         return other
 
-    def _unread(self, given: dict[str, Any]) -> dict[str, Any]:
+    def _names_checked(self, given: dict[str, Any]) -> dict[str, Any]:
         if missing := sorted(self.required - given.keys()):
             raise BadArguments(dict.fromkeys(missing, "is missing"))
         return given
 
     def _by_schema(self, shape: Shape) -> Read:
         by_schema = BySchema(shape.schema)
-        return lambda given: by_schema(self._unread(given))
+        return lambda given: by_schema(self._names_checked(given))
 
     def encode(self, value: object) -> tuple[bytes | None, str]:
         """Return the encoding of a result and a note; ``None`` if it would not come back the same."""

@@ -57,7 +57,10 @@ def _name(key: Any) -> str:
 
 
 class ByModel:
-    """Reads arguments by a pydantic model, as the framework does. ``checks``: what does not fit is refused here."""
+    """Reads arguments by a pydantic model, as the framework does.
+
+    ``checks``: refuse here what does not fit; else the framework does so, and it stays as it came.
+    """
 
     def __init__(self, model: type[BaseModel], *, checks: bool = True) -> None:
         self._validate, self._checks = model.__pydantic_validator__.validate_python, checks
@@ -83,7 +86,7 @@ class ByModel:
             return given
 
     def _is_as_given(self, found: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-        """Whether all of it is plain and came through as it was: most is, and on the path of every call."""
+        """Whether all of it is plain, and came through unchanged. Most is: a quick look, on the path of every call."""
         if not self._by_own_names:
             return False
         for name, value in given.items():
@@ -115,7 +118,7 @@ def _default(field: Any) -> Any:
 
 
 def _named(found: Any, given: Any) -> Any:
-    """Return what was found under the names that were given, and no others: what was left out may mean something."""
+    """Return what was found, under the names that were given and no others: a tool may look at what was left out."""
     if isinstance(found, BaseModel) and isinstance(given, dict):
         fields = type(found).model_fields
         names: dict[Any, str] = {name: name for name in fields}

@@ -1,1 +1,1 @@
-"""The attempts of one call: made, read, repeated, and stopped."""
+"""The attempts of one call: made, their ends read, repeated within budgets, and kept off by breakers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from settled.core.faults import look
 from settled.core.faults.carried import broken_body, by_answer
-from settled.core.faults.connect import connecting, early, of_tunnel
+from settled.core.faults.connect import connecting, of_tunnel, unless_early
 from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, retryable, rules, unready, unwritable
 from settled.core.model import Evidence, Fault
 
@@ -47,14 +47,14 @@ RULES = rules(
         "InvalidUrlRedirectClientError": hopeless("bad_redirect"),
         "NonHttpUrlRedirectClientError": hopeless("bad_redirect"),
         "TooManyRedirects": hopeless("too_many_redirects"),
-        "ServerDisconnectedError": early(ambiguous("disconnected")),
-        "ClientConnectionResetError": early(ambiguous("connection_reset")),
-        "ClientOSError": early(ambiguous("connection_error")),
-        "ServerTimeoutError": early(ambiguous("timeout")),
-        "SocketTimeoutError": early(ambiguous("read_timeout")),
+        "ServerDisconnectedError": unless_early(ambiguous("disconnected")),
+        "ClientConnectionResetError": unless_early(ambiguous("connection_reset")),
+        "ClientOSError": unless_early(ambiguous("connection_error")),
+        "ServerTimeoutError": unless_early(ambiguous("timeout")),
+        "SocketTimeoutError": unless_early(ambiguous("read_timeout")),
         "ClientPayloadError": broken_body,
         "ContentTypeError": of_content_type,
-        "ClientResponseError": early(of_response),
+        "ClientResponseError": unless_early(of_response),
     },
     wraps={
         "ClientConnectionError": ambiguous("connection_error"),

@@ -43,7 +43,7 @@ class Answer:
 
     @property
     def asks_to_wait(self) -> bool:
-        """Whether it names a pause outright, and not by a word that is none."""
+        """Whether it names a pause outright: ``Retry-After: soon`` names none."""
         named = {name: self.headers[name] for name in _PAUSES if name in self.headers}
         return bool(named) and retry_after_lowered(named, now=0.0) is not None
 

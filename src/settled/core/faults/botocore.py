@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 
 def in_stream(error: BaseException, situation: Situation) -> Fault:
-    """Read an EventStreamError: its answer began well, and what came before it is not seen. Its codes begin small."""
+    """Read an EventStreamError. Its answer began well, and what came before the error is not seen.
+
+    Codes in a stream begin with a small letter, those of the tables with a capital one.
+    """
     code = look.text(look.called(look.called(look.attr(error, "response"), "get", "Error"), "get", "Code"))
     said = of_codes([code, code[:1].upper() + code[1:]], doubtful=situation.doubtful)
     return ambiguous("stream_error", uncertain=True) if said is None else weakened(said)
 
 
 def of_upload(error: BaseException, situation: Situation) -> Fault | None:
-    """Read that boto3 could not upload a file: what it handles as it says so is why. Of parts alone nothing is made."""
+    """Read boto3's failed upload by the error that it was handling. Parts that were sent make no file by themselves."""
     why = chain.context(error)
     if why is None or not is_a(why, "botocore", "ClientError") or repeats.hidden((why,)):
         return None

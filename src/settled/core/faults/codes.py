@@ -42,8 +42,9 @@ _QUOTA = _set(
 
 _IN_PROGRESS = _set("idempotency_key_in_use TransactionInProgressException")
 _AT_WORK = re.compile(r"(?<!not_)(?<!not)in_?progress", re.IGNORECASE)
+"""The other side is still at work on something."""
 _ON_A_REQUEST = re.compile(r"request|idempot", re.IGNORECASE)
-"""The other side is at work: if on a request, it may be ours; else on another one, which ours would have met."""
+"""Such a code speaks of a request, which may be an earlier try of ours. Else it is somebody else's operation."""
 _LATE = re.compile(r"time_?d?_?out|deadline_?exceeded", re.IGNORECASE)
 """Something behind the other side took too long, and may be at it still."""
 
@@ -110,10 +111,10 @@ def of_codes(codes: list[str], *, doubtful: bool) -> Fault | None:
     """Read the codes of one answer; the most telling one decides. ``None`` if none is known."""
     known = {
         "in_progress": _first(codes, _IN_PROGRESS),
-        "at_work": next((code for code in codes if _AT_WORK.search(code)), None),
+        "at_work": _first_like(codes, _AT_WORK),
         "quota": _first(codes, _QUOTA),
         "throttled": _first(codes, THROTTLED),
-        "exists": next((code for code in codes if _EXISTS.search(code)), None),
+        "exists": _first_like(codes, _EXISTS),
         "refused": _first(codes, _OTHER_REQUEST | _EXPIRED | _REFUSED),
         "aborted": _first(codes, _ABORTED),
         "invalid": next((code for code in codes if code in _INVALID or code.endswith(".Malformed")), None),
@@ -157,10 +158,14 @@ def at_work(code: str) -> bool:
 
 
 def late(codes: list[str]) -> Fault | None:
-    """Read a code that is not known, and speaks of a time that was over: it proves nothing, whatever its status."""
-    code = next((code for code in codes if _LATE.search(code)), None)
+    """Read a code that is not in the lists and tells of a time-out: it proves nothing, whatever its status."""
+    code = _first_like(codes, _LATE)
     return None if code is None else ambiguous(code, uncertain=True)
 
 
 def _first(codes: list[str], known: frozenset[str]) -> str | None:
     return next((code for code in codes if code in known), None)
+
+
+def _first_like(codes: list[str], pattern: re.Pattern[str]) -> str | None:
+    return next((code for code in codes if pattern.search(code)), None)

@@ -51,13 +51,16 @@ def of_dns(error: BaseException, situation: Situation) -> Fault:
 
 
 def of_tunnel(status: int | None) -> Fault:
-    """Read a proxy's refusal to open a way to the other side: no request was sent; some are refused to everybody."""
+    """Read a proxy's refusal of a tunnel by its status. No request was sent; some statuses refuse everybody."""
     said = None if status is None else of_status(status, method="", asks_to_wait=False, doubtful=False)
     return unready("proxy") if said is not None and said.kind is FaultClass.PERMANENT else retryable("proxy")
 
 
-def early(said: Fault | Judge) -> Judge:
-    """Return the rule for an error that proves nothing by itself, but may come as the connection is made."""
+def unless_early(said: Fault | Judge) -> Judge:
+    """Return a rule that says this, unless the error came while the connection was made: then nothing was sent.
+
+    What proves something by itself keeps its word.
+    """
 
     def judge(error: BaseException, situation: Situation) -> Fault | None:
         fault = said(error, situation) if callable(said) else said
@@ -75,7 +78,7 @@ _CONNECTS = {"connect": "aiohttp", "create_connection": "asyncio", "connect_tcp"
 
 
 def cut_off(error: BaseException) -> bool:
-    """Tell whether a time limit was over while asyncio connected: that shows by the way of the cancellation."""
+    """Tell whether asyncio's time limit ended an attempt to connect: its cancellation came through what connects."""
     cancelled = error.__cause__
     if cancelled is None or not isinstance(error, TimeoutError) or not is_a(cancelled, "asyncio", "CancelledError"):
         return False

@@ -64,9 +64,9 @@ def of_object(body: Body, *, doubtful: bool) -> Fault | None:
 
 
 def done_besides(body: Body) -> Fault | None:
-    """Read what an answer with a status of failure shows to be done besides what has failed; ``None`` if nothing.
+    """Read an answer whose status says failure, but whose body shows that a part of it was done; else ``None``.
 
-    A service may put the status of one field, or of one item, over all of them (as Apollo does by ``extensions.http``).
+    A service may give it all the status of one field or item that failed: Apollo does, by ``extensions.http``.
     """
     if isinstance(body.value, list) and len(body.value) > 1:
         return None
@@ -75,22 +75,25 @@ def done_besides(body: Body) -> Fault | None:
 
 
 def was_begun(body: Body) -> bool:
-    """Tell, by ``data`` and an error's place in it, that fields of a GraphQL request were: not so is a wrong form."""
+    """Tell whether some field of a GraphQL request was executed: its answer has ``data``, and an error with a path.
+
+    A plain REST answer may look alike: a form's ``data``, and ``errors`` with the paths of its fields.
+    """
     answers = body.value if isinstance(body.value, list) else [body.value]
     return any(_begun(answer) for answer in answers if isinstance(answer, Mapping))
+
+
+_OF_GRAPHQL = frozenset({"locations", "extensions"})
+"""What an error of GraphQL has besides message and path, and one of a form has not."""
 
 
 def _begun(answer: Mapping[str, Any]) -> bool:
     data, errors = answer.get("data", ...), answer.get("errors")
     if not (data is None or isinstance(data, Mapping)) or not isinstance(errors, list):
         return False
-    of_fields = [error for error in errors if isinstance(error, Mapping) and not _MARKS.isdisjoint(error)]
+    of_fields = [error for error in errors if isinstance(error, Mapping) and not _OF_GRAPHQL.isdisjoint(error)]
     paths = [path for error in of_fields if isinstance(path := error.get("path"), list) and path]
     return any(data is None or (isinstance(path[0], str) and path[0] in data) for path in paths)
-
-
-_MARKS = frozenset({"locations", "extensions"})
-"""What an error of GraphQL has besides message and path, and one of a form has not."""
 
 
 def _unreadable(kind: str, body: Body) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from settled.core.faults import chain, look
 from settled.core.faults.carried import broken_body, by_answer
-from settled.core.faults.connect import connecting, early, of_tunnel
+from settled.core.faults.connect import connecting, of_tunnel, unless_early
 from settled.core.faults.early import came_early
 from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, local, names, retryable, rules, unwritable
 from settled.core.model import Fault
@@ -96,12 +96,12 @@ RULES = rules(
         "InvalidURL": unwritable("invalid_url"),
         "LocalProtocolError": of_local_protocol,
         "ProxyError": own(of_proxy),
-        "ReadTimeout": early(ambiguous("read_timeout")),
-        "ReadError": early(ambiguous("read_error")),
-        "WriteTimeout": early(ambiguous("write_timeout")),
-        "WriteError": early(ambiguous("write_error")),
+        "ReadTimeout": unless_early(ambiguous("read_timeout")),
+        "ReadError": unless_early(ambiguous("read_error")),
+        "WriteTimeout": unless_early(ambiguous("write_timeout")),
+        "WriteError": unless_early(ambiguous("write_error")),
         "CloseError": ambiguous("close_error"),
-        "RemoteProtocolError": early(of_remote_protocol),
+        "RemoteProtocolError": unless_early(of_remote_protocol),
         "DecodingError": broken_body,
         "TooManyRedirects": hopeless("too_many_redirects"),
         "HTTPStatusError": by_answer,

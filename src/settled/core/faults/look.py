@@ -81,7 +81,7 @@ def frames(error: BaseException) -> Iterator[FrameType]:
 
 
 def further(at: TracebackType | None) -> Iterator[FrameType]:
-    """Give them from somewhere on."""
+    """Give the frames from a place in a traceback on, the outermost first."""
     while at is not None:
         yield at.tb_frame
         at = at.tb_next

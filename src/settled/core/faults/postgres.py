@@ -109,13 +109,16 @@ def commits_within(words: str) -> bool:
 def may_have_committed(error: BaseException) -> bool:
     """Tell whether the statement that failed, where it can be seen, may have committed its first half."""
     if (cursor := look.attr(error, "cursor")) is not None:  # psycopg2's
-        return _commits(cursor, look.attr(cursor, "query")) or _row_by_row(error, cursor)
+        return _commits(cursor, look.attr(cursor, "query")) or _of_many_rows(error, cursor)
     calls = [frame.f_locals for frame in look.frames(error) if look.package(frame) in _DRIVERS]
     return any(_commits(known.get("self"), known["query"]) for known in calls if "query" in known)
 
 
-def _row_by_row(error: BaseException, cursor: object) -> bool:
-    """Tell whether it may be one of psycopg2's many rows that commit each: who called knows that function's name."""
+def _of_many_rows(error: BaseException, cursor: object) -> bool:
+    """Tell whether psycopg2 may have committed rows before this one, of many.
+
+    Its ``executemany`` is written in C and leaves no frame; that it was called shows in the names its caller uses.
+    """
     callers = list(look.frames(error))[-1:]
     named = any("executemany" in caller.f_code.co_names for caller in callers)
     return named and look.attr(cursor, "connection", "autocommit") is True

@@ -14,7 +14,7 @@ from settled.core.faults.rules import (
     Situation,
     ambiguous,
     exists,
-    is_a,
+    is_of,
     local,
     refused,
     retryable,
@@ -37,14 +37,14 @@ _SENDING = "send_packed_command"
 
 def of_connection(error: BaseException, _: Situation) -> Fault | None:
     """Read ConnectionError and TimeoutError by the phase in which redis-py raises them."""
-    if look.came_through([error], _SENDING):  # whatever its cause says of the new connection
+    if look.came_through([error], _SENDING):  # the command may have gone over the connection before this one
         return ambiguous("connection_error")
     words = look.text(error)
     if words.startswith(_FULL):
         return retryable("too_many_clients")
     if words.startswith(_NONE_FREE):
         return local("pool_timeout")
-    no_address = any(is_a(error, root, "MasterNotFoundError", "SlaveNotFoundError") for root in _ROOTS)
+    no_address = is_of(error, _ROOTS, "MasterNotFoundError", "SlaveNotFoundError")
     return retryable("connect_failed") if no_address or _CONNECTING.match(words) else None
 
 
@@ -59,8 +59,8 @@ _OF_A_PIPELINE = re.compile(r"Command # \d+ \(.*\) of pipeline caused error: ", 
 _SCRIPTS = frozenset({"EVAL", "EVALSHA", "FCALL"})
 _PASSING = {"BUSY": "busy_script", "MISCONF": "misconf", "NOREPLICAS": "no_replicas"}
 _OF_A_PROXY = re.compile(r"[^'`\"]*\b(?:timed out|conn(?:ection)?|upstream|backend|broken pipe|host)\b", re.IGNORECASE)
-"""What a server says is about the command. These words are of what stands in between (twemproxy, Envoy, Codis): it may
-have handed the command on."""
+"""Words of a proxy (twemproxy, Envoy, Codis) about its own connection to the server: it may have passed the command on.
+A server itself speaks of the command."""
 _MISCOUNTED = "Wrong number of response items from pipeline execution"
 """redis-py's own words, after the server has answered."""
 _THERE = frozenset({"BUSYGROUP", "BUSYKEY"})
@@ -100,9 +100,7 @@ def _among_others(error: BaseException) -> bool:
     if not _OF_A_PIPELINE.match(look.text(error)):
         return False
     earlier = chain.context(error)
-    if earlier is not None and any(
-        is_a(earlier, root, "ExecAbortError") for root in _ROOTS
-    ):  # of a transaction that was never executed
+    if earlier is not None and is_of(earlier, _ROOTS, "ExecAbortError"):  # the transaction was never executed
         return False
     looked = [frame.f_locals for frame in look.frames(error) if frame.f_code.co_name == _FIRST]
     return not any(_all_refused(known.get("commands"), known.get("response")) for known in looked)

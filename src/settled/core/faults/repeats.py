@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from settled.core.faults import chain, look
-from settled.core.faults.rules import is_a, roots
+from settled.core.faults.rules import is_a, is_of, roots
 from settled.core.faults.tls import rejected_certificate
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _REPEATERS = frozenset({"botocore", "openai", "anthropic", "requests", "niquests", "tenacity", "google"})
 _REDIRECTED = frozenset({"httpx", "httpx2", "requests", "niquests", "aiohttp"})
 _TELLING = _REPEATERS | _REDIRECTED
+_URLLIB3 = ("urllib3", "urllib3_future")
 
 
 def hidden(errors: Iterable[BaseException]) -> bool:
@@ -95,18 +96,19 @@ def _came_late(error: BaseException) -> bool:
         if judge is not None:
             tells = judge.get(look.package(frame)) or judge.get(_ANY)
             if tells is not None and tells(frame.f_locals):
-                return _counts(tells, error, frame, at)
+                return not _failed_first(tells, error, frame, at)
     return False
 
 
-def _counts(
-    tells: Callable[[Locals], bool], error: BaseException, frame: FrameType, further: TracebackType | None
+def _failed_first(
+    tells: Callable[[Locals], bool], error: BaseException, frame: FrameType, inner: TracebackType | None
 ) -> bool:
+    """Tell whether what failed was the first thing that this function does: then it had done nothing before."""
     if tells is _on_many_files:
-        return not isinstance(error, FileNotFoundError)
+        return isinstance(error, FileNotFoundError)  # of the folder, or the archive, itself
     if tells is _at_its_end:
-        return look.package(frame) not in map(look.package, look.further(further))
-    return True
+        return look.package(frame) in map(look.package, look.further(inner))
+    return False
 
 
 def _was_answered(frame: FrameType) -> bool:
@@ -144,10 +146,7 @@ def _urllib3(known: Locals) -> bool:
 def _unsent(error: object) -> bool:
     if not isinstance(error, BaseException):
         return False
-    never = any(
-        is_a(error, root, "NewConnectionError", "ConnectTimeoutError") for root in ("urllib3", "urllib3_future")
-    )
-    return never or rejected_certificate(error)
+    return is_of(error, _URLLIB3, "NewConnectionError", "ConnectTimeoutError") or rejected_certificate(error)
 
 
 def _elastic(known: Locals) -> bool:
@@ -217,7 +216,10 @@ _COUNT = re.compile(r"^(?!max|total)\w*(?:attempt|retr|tries)", re.IGNORECASE)
 
 
 def _made_by_machine(known: Locals) -> bool:
-    """Tell of the SDKs that Fern makes, of which what is to be sent anew calls itself, and Stainless, which count."""
+    """Tell of SDKs that Fern or Stainless generate; both count their repeats.
+
+    Fern's function calls itself for each repeat, and has the count as an argument; Stainless's is a loop.
+    """
     name = "retries" if "request_options" in known else "retries_taken"
     return (look.number(known.get(name)) or 0) > 0
 
@@ -231,38 +233,46 @@ def _always(_: Locals) -> bool:
 
 
 def _on_many_files(_: Locals) -> bool:
-    """Of those before the one that failed nothing is known, unless there was nothing to begin with."""
+    """Of the files before the one that failed nothing is known (but see ``_failed_first``)."""
     return True
 
 
 def _at_its_end(_: Locals) -> bool:
-    """Of what a function does by itself, not by another one of its package, something was done before."""
+    """What the function does itself comes after what it lets others of its package do (see ``_failed_first``)."""
     return True
 
 
 def _begun_before(known: Locals) -> bool:
-    """Tell of who waits for an operation: it was begun, and what went wrong with it is no refusal of it."""
+    """Tell whether this waits for the end of an operation: that was begun, so its failure is no refusal."""
     return look.attr(known.get("self"), "_blocking_poll") is not None
 
 
 def _by_pages(known: Locals) -> bool:
-    """Tell of psycopg2's many rows: page by page, each of which commits by itself without a transaction."""
+    """Tell of psycopg2, which sends many rows in pages, whether a page before this one may have been committed."""
     rows, most = known.get("argslist"), look.number(known.get("page_size"))
     one_page = isinstance(rows, list | tuple) and most is not None and len(rows) <= most
-    return not one_page and look.attr(known.get("cur"), "connection", "autocommit") is not False
+    return not one_page and _commits_each(known.get("cur"))
 
 
-def _row_by_row(known: Locals) -> bool:
-    return look.called(look.attr(known.get("self"), "connection"), "get_autocommit") is not False
-
-
-def _one_by_one(known: Locals) -> bool:
-    return look.attr(known.get("self"), "connection", "autocommit") is not False
+def _by_rows(known: Locals) -> bool:
+    """Tell of a cursor that sends row by row whether a row before this one may have been committed."""
+    return _commits_each(known.get("self"))
 
 
 def _by_batches(known: Locals) -> bool:
+    """Tell the same of SQLAlchemy, which sends batches."""
     later = (look.number(look.attr(known.get("imv_batch"), "batchnum")) or 1) > 1
     return later and look.called(known.get("self"), "_is_autocommit_isolation") is not False
+
+
+def _commits_each(cursor: object) -> bool:
+    """Tell whether each statement may commit by itself: unless the cursor's connection says that it does not.
+
+    PostgreSQL's drivers have an attribute for that; those of MySQL have a method, and another one to set it.
+    """
+    connection = look.attr(cursor, "connection")
+    told = look.called(connection, "get_autocommit")
+    return (look.attr(connection, "autocommit") if told is None else told) is not False
 
 
 _ANY = ""
@@ -270,7 +280,7 @@ _ANY = ""
 _TRANSPORTS = {**dict.fromkeys(("httpx", "httpx2", "httpcore", "httpcore2"), _never), _ANY: _counted_up}
 
 _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
-    "urlopen": dict.fromkeys(("urllib3", "urllib3_future"), _urllib3),
+    "urlopen": dict.fromkeys(_URLLIB3, _urllib3),
     "resolve_redirects": {"requests": _always, "niquests": _always},
     "http_error_302": {"urllib": _always},  # under this name for all redirects
     "_send_handling_redirects": {"httpx": _httpx, "httpx2": _httpx},
@@ -322,14 +332,14 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "__call__": {"boto3": _some("responses")},
     "run": {"docker": _is_not_none("container")},
     "_flush": {"boto3": _always},
-    "result": {"google": _begun_before, "arq": _always},
+    "result": {"google": _begun_before, "arq": _always},  # arq's comes out of another process, as some below
     # many rows, each of which commits by itself
     "execute_batch": {"psycopg2": _by_pages},
     "execute_values": {"psycopg2": _by_pages},
-    "_executemany_gen_no_pipeline": {"psycopg": _one_by_one},
-    "executemany": dict.fromkeys(("pymysql", "aiomysql", "MySQLdb", "mysql"), _row_by_row),
+    "_executemany_gen_no_pipeline": {"psycopg": _by_rows},
+    "executemany": dict.fromkeys(("pymysql", "aiomysql", "MySQLdb", "mysql"), _by_rows),
     "_exec_insertmany_context": {"sqlalchemy": _by_batches},
-    # out of another process: an error that left its past there
+    # what comes out of another process: the error left its past there
     "send_raw_command": {"anyio": _always},
     "maybe_throw": {"celery": _always},
     "raise_for_error": {"taskiq": _always},
@@ -337,8 +347,11 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "_gather": {"distributed": _always},
     "_process_result": {"modal": _always},
     "reraise": {"parsl": _always},
+    # work on several files
     "rmtree": {"shutil": _on_many_files},
-    "move": {"shutil": _at_its_end},  # the old one cannot be taken away, once there is a copy
+    "move": {"shutil": _at_its_end},  # it copies by others, and then takes the old file away
+    "unpack_archive": {"shutil": _on_many_files},
+    "extractall": {"zipfile": _on_many_files, "tarfile": _on_many_files},
     "_make_zipfile": {"shutil": _always},
     "_make_tarball": {"shutil": _always},
     # once the contents are there, or have been taken away
@@ -347,8 +360,6 @@ _LATE: Mapping[str, Mapping[str, Callable[[Locals], bool]]] = {
     "putfo": {"paramiko": _is_not_none("size")},
     "__exit__": {"tempfile": _always},
     "close": {"tempfile": _always},
-    "unpack_archive": {"shutil": _on_many_files},
-    "extractall": {"zipfile": _on_many_files, "tarfile": _on_many_files},
 }
 """By the name of a function, and the package that it is of: whether its variables tell of an earlier request."""
 

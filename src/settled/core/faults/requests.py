@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from settled.core.faults import chain
 from settled.core.faults.carried import broken_body, by_answer
-from settled.core.faults.connect import early
+from settled.core.faults.connect import unless_early
 from settled.core.faults.rules import Situation, ambiguous, hopeless, is_a, retryable, rules, unwritable
 from settled.core.faults.tls import of_tls
 
@@ -25,7 +25,7 @@ RULES = rules(
     *("requests", "niquests"),
     final={
         "ConnectTimeout": retryable("connect_timeout"),
-        "ReadTimeout": early(ambiguous("read_timeout")),
+        "ReadTimeout": unless_early(ambiguous("read_timeout")),
         "SSLError": of_tls,
         "ChunkedEncodingError": broken_body,
         "ContentDecodingError": broken_body,

@@ -17,7 +17,7 @@ from settled.core.model import Evidence, Fault, FaultClass
 from settled.core.values import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 
 class Situation(Struct, frozen=True):
@@ -85,6 +85,11 @@ roots = cast("Callable[[type], frozenset[str]]", lru_cache(1024)(_roots))
 def is_a(error: BaseException, root: str, *qualnames: str) -> bool:
     """Tell whether an error is of one of these classes, or derives from one."""
     return any(name[0] == root and name[1] in qualnames for name in names(type(error)))
+
+
+def is_of(error: BaseException, roots: Collection[str], *qualnames: str) -> bool:
+    """Tell the same of a library that goes by several names."""
+    return any(name[0] in roots and name[1] in qualnames for name in names(type(error)))
 
 
 def retryable(code: str) -> Fault:

@@ -10,7 +10,7 @@ import re
 
 from settled.core.faults import look
 from settled.core.faults.carried import by_answer
-from settled.core.faults.connect import NOT_REACHED, early, of_dns, of_tunnel
+from settled.core.faults.connect import NOT_REACHED, of_dns, of_tunnel, unless_early
 from settled.core.faults.rules import (
     Rule,
     Rules,
@@ -43,12 +43,8 @@ _LOCAL = {
 _CUT = {errno.ENOSPC: "disk_full", errno.EDQUOT: "disk_quota", errno.EIO: "io_error"}
 _REFUSED = (
     *(errno.EROFS, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL),
-    *(
-        errno.EXDEV,
-        errno.ENOTEMPTY,
-        errno.ELOOP,
-        errno.EMLINK,
-    ),  # of a file's place: it is named, moved or taken away whole
+    # of naming, moving or removing a file: the system does these wholly or not at all
+    *(errno.EXDEV, errno.ENOTEMPTY, errno.ELOOP, errno.EMLINK),
 )
 _BUSY = (errno.EBUSY, errno.ETXTBSY)
 
@@ -80,7 +76,7 @@ def _came_before(error: BaseException) -> Fault | None:
     return None
 
 
-@early
+@unless_early
 def of_os(error: BaseException, situation: Situation) -> Fault | None:
     """Read an OSError by its number; ``None`` if that says nothing."""
     number = look.number(look.attr(error, "errno"))
@@ -167,9 +163,9 @@ RULES = {
         final={
             "InvalidURL": unwritable("invalid_url"),
             "NotConnected": unwritable("not_connected"),
-            "RemoteDisconnected": early(ambiguous("disconnected")),
-            "IncompleteRead": early(ambiguous("incomplete_read")),
-            "HTTPException": early(ambiguous("protocol_error")),
+            "RemoteDisconnected": unless_early(ambiguous("disconnected")),
+            "IncompleteRead": unless_early(ambiguous("incomplete_read")),
+            "HTTPException": unless_early(ambiguous("protocol_error")),
         },
     ),
     **rules(

@@ -37,30 +37,12 @@ if TYPE_CHECKING:
 
     from settled.core.faults.rules import Rule
 
-RULES = {
-    name: rule
-    for source in (
-        *(
-            aiohttp,
-            botocore,
-            ftp,
-            google,
-            grpc,
-            httpx,
-            kafka,
-            mcp,
-            models,
-            mongo,
-            mysql,
-            postgres,
-            process,
-            python,
-            redis,
-        ),
-        *(requests, smtp, ssh, stdlib, tls, urllib3, vendors, websockets),
-    )
-    for name, rule in source.RULES.items()
-}
+_SOURCES = (
+    *(aiohttp, botocore, ftp, google, grpc, httpx, kafka, mcp, models, mongo, mysql),
+    *(postgres, process, python, redis, requests, smtp, ssh, stdlib, tls, urllib3, vendors, websockets),
+)
+
+RULES = {name: rule for source in _SOURCES for name, rule in source.RULES.items()}
 
 
 def _rule_of(kind: type) -> Rule | None:

@@ -66,6 +66,6 @@ def of_unsent(error: BaseException) -> Fault | None:
 
 
 def of_unknown(error: BaseException) -> Fault | None:
-    """Do the same for an error of which nothing is known: also one that came up as a connection was made."""
+    """Read an error that has no rule: it may have come before anything was sent, or while a connection was made."""
     said = of_unsent(error)
     return retryable("connect_failed") if said is None and came_early(error) else said

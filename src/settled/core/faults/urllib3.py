@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from settled.core.faults.connect import connecting, early
+from settled.core.faults.connect import connecting, unless_early
 from settled.core.faults.rules import ambiguous, local, retryable, rules, unwritable
 from settled.core.faults.tls import of_tls
 
@@ -17,8 +17,8 @@ RULES = rules(
         "LocationValueError": unwritable("invalid_url"),
         "InvalidHeader": ambiguous("protocol_error"),  # of the answer: two lengths, a Retry-After that is none
         "SSLError": of_tls,
-        "ReadTimeoutError": early(ambiguous("read_timeout")),
-        "ProtocolError": early(ambiguous("protocol_error")),
+        "ReadTimeoutError": unless_early(ambiguous("read_timeout")),
+        "ProtocolError": unless_early(ambiguous("protocol_error")),
         "IncompleteRead": ambiguous("incomplete_read"),
         "DecodeError": ambiguous("broken_body"),
         "ResponseError": ambiguous("retries_exhausted"),

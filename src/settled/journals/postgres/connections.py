@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 
 from settled.errors import JournalError
+from settled.journals.mark import not_there
 from settled.journals.postgres import schema
 from settled.journals.postgres.connect import Link, Reader, connect, leave_to_parent
 from settled.journals.postgres.line import HANGS, Line
@@ -103,11 +104,7 @@ class Connections:
         if mark is not None:
             raise self.identity.gone()
         if required:
-            raise JournalError(
-                f"the journal {self.address.shown} does not exist, and it must: correct the address, or let the "
-                "program that makes the calls create it, by a Guard without must_exist= and journal_id=; nothing was "
-                "executed"
-            )
+            raise not_there(self.address.shown)
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":
             raise JournalError(

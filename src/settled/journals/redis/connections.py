@@ -10,6 +10,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
 from settled.errors import JournalError
+from settled.journals.mark import not_there
 from settled.journals.redis.identity import FORMAT, GAP
 from settled.journals.redis.line import Line
 from settled.journals.redis.settings import Settings, read_settings
@@ -90,11 +91,7 @@ class Connections:
 
     def _take(self, answer: Sequence[Any], mark: Mark | None, wanted: str | None) -> None:
         if answer[0] == b"none" and mark is None and not self.identity.journal_id:
-            raise JournalError(
-                f"the journal {self.address.shown} does not exist, and it must: correct the address, or let the "
-                "program that makes the calls create it, by a Guard without must_exist= and journal_id=; nothing was "
-                "executed"
-            )
+            raise not_there(self.address.shown)
         error = self.identity.error_for(answer)
         if error is not None:
             raise error

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from settled.errors import JournalError
-from settled.journals.mark import Mark, check_identity, lost, read_mark, write_mark
+from settled.journals.mark import Mark, check_identity, lost, not_there, read_mark, write_mark
 from settled.journals.sqlite import schema
 from settled.journals.sqlite.left_log import check_log
 from settled.journals.sqlite.lending import Lending
@@ -49,7 +49,7 @@ _abandoned: list[sqlite3.Connection] = []
 
 
 def _abandon(connection: sqlite3.Connection) -> None:
-    """Leave a connection alone for good: not even the end of the interpreter, which closes what it frees, frees it."""
+    """Leave a connection open for good. One more reference keeps the interpreter from closing it as it ends."""
     _abandoned.append(connection)
     with suppress(ImportError, AttributeError):  # a Python without them, which may count no references at all
         import ctypes  # noqa: PLC0415 - as seldom
@@ -97,7 +97,7 @@ class JournalFile:
         self._begin(closed=closed)
 
     def leave_what_is_lost(self) -> None:
-        """At the end of the process, which frees what nobody has closed: keep it from that if another stands there."""
+        """At the end of the process: keep connections from being freed, which closes them, if another file is there."""
         try:
             self._same.check()
         except JournalError:
@@ -170,10 +170,7 @@ class JournalFile:
         what = "is gone" if size < 0 else "is empty"
         if mark is not None:
             raise lost(self.path, what)
-        raise JournalError(
-            f"the journal {self.path} {what}, and it must exist: correct the path, or let the program that makes "
-            "the calls create it, by a Guard without must_exist= and journal_id="
-        )
+        raise not_there(self.path, what)
 
     def _check_names(self, status: os.stat_result) -> None:
         """By another name nobody finds the write-ahead log, which lies beside the path: calls would be made twice."""

@@ -17,11 +17,11 @@ _BESIDE: Final = {
     "-wal": "its write-ahead log (the file ending in -wal)",
     "-shm": "the file ending in -shm, by which processes take turns",
 }
-"""What SQLite keeps beside a file that is open: who finds another one there has lost commits, or shares no lock."""
+"""What SQLite keeps beside an open file. Where another one lies there, commits are lost, or locks are not shared."""
 
 
 _known: Final[WeakValueDictionary[int, SameFile]] = WeakValueDictionary()
-"""Those of this process; a set of them could not be looked through while other threads add to it."""
+"""Those of this process, by ``id``. (Not a ``WeakSet``: other threads may add to it while it is looked through.)"""
 _left: Final[list[SameFile]] = []
 """As they stood when connections were left open for good (see ``leave``)."""
 
@@ -69,7 +69,9 @@ class SameFile:
                 raise self._changed(f"has lost {_BESIDE[ending]},")
 
     def check_others(self) -> None:
-        """Before a first connection: SQLite lets all of a process to one file share what any of them has open.
+        """Look, before a first connection, whether another of this process to this file has lost what lies beside it.
+
+        SQLite lets all connections of a process to one file share what the first of them has opened.
 
         Raises:
             JournalError: That is no longer what other processes find beside the file.
@@ -83,12 +85,12 @@ class SameFile:
                 other.check_beside(inode)
 
     def check_beside(self, inode: tuple[int, int]) -> None:
-        """Do as ``check`` does if this is that file and something lies beside it."""
+        """Do as ``check`` does, if this is the file with that inode and something lies beside it."""
         if self._beside and inode == self._inode:
             self.check()
 
     def leave(self) -> None:
-        """A connection is left open for good: what it shares is this process's to its end."""
+        """Remember for good what lies beside the file: a connection to it stays open until this process ends."""
         left = SameFile(self.path)
         left._inode, left._beside = self._inode, dict(self._beside)
         _left.append(left)
