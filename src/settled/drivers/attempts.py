@@ -218,11 +218,11 @@ def not_begun(error: BaseException, floor: Floor) -> Ended:
 
 
 class VerdictError(TypeError):
-    """What a probe returned is none of the three things that it can say; its words are ours, and may be told."""
+    """A probe returned something else than a verdict. The message is our own, holds no secret, and may be told."""
 
 
 def verdict(said: Any) -> Happened | NotHappened | Inconclusive:
-    """Return what a probe said. Raises ``VerdictError``: else a probe of true and false would leave all to a person."""
+    """Return what a probe said. Raises ``VerdictError``, so that a probe which returns true or false is noticed."""
     if isinstance(said, Happened | NotHappened | Inconclusive):
         return said
     raise VerdictError(f"it returned {type(said).__name__}, and not Happened(…), NotHappened() or Inconclusive(…)")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LONGEST: Final = 45.0
 """Seconds that a receiver may take."""
 GIVEN_UP: Final = 600.0
-"""Seconds after which one that has not come back is told anew: what it waits for may never come."""
+"""Seconds after which a receiver that has not come back is told anew: it may be waiting for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Deliveries:
 
     def __init__(self) -> None:
         self._hanging: dict[str, tuple[threading.Event, float]] = {}
-        """By name: whether it has come back, and until when it is waited for, on this process's monotonic clock."""
+        """Name of a receiver -> whether it has come back, and until when it is told nothing else (monotonic)."""
 
     def hangs(self, name: str) -> bool:
-        """Whether a receiver is still at what it was told of last: it is told of nothing else meanwhile, for a time."""
+        """Whether a receiver is still at what it was told last: it is told nothing else until ``GIVEN_UP``."""
         done, until = self._hanging.get(name, (None, 0.0))
         return done is not None and not done.is_set() and time.monotonic() < until
 

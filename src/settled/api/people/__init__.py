@@ -1,1 +1,1 @@
-"""What people and schedules do with what was left open."""
+"""What people and workers are shown of what was left open, and what they do with it."""

@@ -54,7 +54,7 @@ class Listed:
 
 
 def listed(journal: Journal, meant: Filter, limit: int) -> Listed:
-    """Return what waits and is meant; the runs of at most ``limit`` calls. Raises ``JournalError``."""
+    """Return what waits and fits the filter, with the runs of the first ``limit`` calls. Raises ``JournalError``."""
     with noting() as unread:
         noted = [finding for finding in open_findings(journal) if meant.finds(finding)]
         found = meant.chosen(journal)

@@ -1,1 +1,1 @@
-"""What a tool or a model declares."""
+"""Tools and models: what they declare, and how they take arguments."""

@@ -19,11 +19,14 @@ _BEFORE = {
 _HTTPCORE = ("httpcore", "httpcore2")
 _SENDS = ("handle_request", "handle_async_request")
 _AFTER = "ftplib"
-"""Makes a connection, with a handshake of its own, once it has asked for a file to be taken."""
+"""It opens a second connection, with a handshake, after it has told the server to take a file."""
 
 
 def came_early(error: BaseException) -> bool:
-    """Tell whether an error, or the one cause that it has, came before the request on its connection was sent."""
+    """Tell whether an error, or its cause, came before the request on its connection was sent.
+
+    Where it has several causes, one of them may have come later: then that is not told.
+    """
     at = error
     for _ in range(chain.DEEPEST):
         frames = list(look.frames(at))

@@ -1,4 +1,4 @@
-"""requests, and niquests that took it over: their ConnectionError says nothing, the error inside it does."""
+"""requests, and its fork niquests: their ConnectionError says nothing, the error inside it does."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A certificate that is not accepted and a failed handshake come before the first byte of the request. What breaks the
 protocol later has the same names: a server that falls back to plain text has a wrong version number, too. So the error
-must have come through the handshake. In TLS 1.3 that of the client is over before the server has looked at *its*
-certificate: then a refusal of that one comes in the place of an answer.
+must have come through the handshake. In TLS 1.3 the client's handshake is over before the server has looked at the
+client's certificate: if it refuses that one, its alert comes in the place of an answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from settled.core.model import Fault
 
 _NOT_LET_IN = re.compile(r"ALERT_(?:(?:BAD_)?CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED|UNSUPPORTED_CERTIFICATE)")
-"""Alerts of the other side about who we are: a request of somebody who is not let in is not looked at."""
+"""TLS alerts by which the other side refuses our certificate, or wants one. It then looks at no request of ours."""
 
 
 def of_tls(error: BaseException, _: Situation | None = None) -> Fault:

@@ -18,7 +18,7 @@ from settled.journals.mark import share
 
 
 class Turn:
-    """The lock of the journal at ``path``. Where the system has none, or takes no file for it, SQLite's are all."""
+    """The lock of the journal at ``path``. Where no such lock can be had, SQLite's own locks are all there is."""
 
     def __init__(self, path: str) -> None:
         self._path, self._like = f"{path}-turn", path
