@@ -92,7 +92,7 @@ def inside(error: BaseException) -> list[BaseException]:
 
 def within(error: BaseException) -> tuple[list[BaseException], bool]:
     """Do the same; and tell whether that is all of it."""
-    inner = _inner(error)
+    inner = () if stands_alone(error) else _inner(error)
     if not inner:  # as in most
         return [error], True
     found = {id(error): error}

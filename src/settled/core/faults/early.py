@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import FrameType
 
 from settled.core.faults import chain, look
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 _BEFORE = {
     "do_handshake": frozenset({"ssl"}),  # over sockets and in memory
@@ -18,6 +15,8 @@ _BEFORE = {
 """Functions that are over before the first byte of a request, by name and package."""
 _HTTPCORE = ("httpcore", "httpcore2")
 _SENDS = ("handle_request", "handle_async_request")
+_TELLING = frozenset({*_BEFORE, *_SENDS})
+"""The names alone: few frames have one, and their packages take longer to find."""
 _AFTER = "ftplib"
 """It opens a second connection, with a handshake, after it has told the server to take a file."""
 
@@ -27,14 +26,14 @@ def came_early(error: BaseException) -> bool:
 
     Where it has several causes, one of them may have come later: then that is not told.
     """
-    at = error
+    at, frames = error, list[FrameType]()
     for _ in range(chain.DEEPEST):
-        frames = list(look.frames(at))
-        if any(look.package(frame) == _AFTER for frame in frames):
-            return False
-        if any(map(_before, frames)):
-            return True
-        inner = () if chain.members(at) else chain.causes(at, recognised=True)
+        here = list(look.frames(at))
+        frames += here
+        for frame in here:
+            if frame.f_code.co_name in _TELLING and _before(frame):
+                return all(look.package(each) != _AFTER for each in frames)
+        inner = () if chain.stands_alone(at) or chain.members(at) else chain.causes(at, recognised=True)
         if len(inner) != 1:
             return False
         at = inner[0]
@@ -42,8 +41,9 @@ def came_early(error: BaseException) -> bool:
 
 
 def _before(frame: FrameType) -> bool:
-    name, package = frame.f_code.co_name, look.package(frame)
-    if package in _BEFORE.get(name, ()):
-        return True
-    # httpcore's connection through a tunnel: the flag is set once that stands
-    return name in _SENDS and package in _HTTPCORE and look.attr(frame.f_locals.get("self"), "_connected") is False
+    name = frame.f_code.co_name
+    if name in _BEFORE:
+        return look.package(frame) in _BEFORE[name]
+    if name not in _SENDS or look.package(frame) not in _HTTPCORE:
+        return False
+    return look.attr(frame.f_locals.get("self"), "_connected") is False  # by its tunnel: set once that stands

@@ -84,7 +84,10 @@ roots = cast("Callable[[type], frozenset[str]]", lru_cache(1024)(_roots))
 
 def is_a(error: BaseException, root: str, *qualnames: str) -> bool:
     """Tell whether an error is of one of these classes, or derives from one."""
-    return any(name[0] == root and name[1] in qualnames for name in names(type(error)))
+    kind = type(error)
+    if root not in roots(kind):  # as with most that are asked about
+        return False
+    return any(name[0] == root and name[1] in qualnames for name in names(kind))
 
 
 def is_of(error: BaseException, roots: Collection[str], *qualnames: str) -> bool:
