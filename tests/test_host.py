@@ -142,14 +142,16 @@ def test_a_boot_that_is_named_by_the_clock_ends_nothing(monkeypatch):
     assert host.alive(replace(here, boot="agent/27612346")) is None
 
 
-@pytest.mark.skipif(not Path("/bin/ps").exists(), reason="there is no ps")
-def test_when_a_process_began_is_said_alike_to_all(monkeypatch):
+def test_when_a_process_began_is_said_alike_to_all(monkeypatch, tmp_path):
     """The words of ps are those of the asker's tongue and time zone: two askers must not take each other for dead."""
+    ps = tmp_path / "ps"  # a slim machine has none
+    ps.write_text('#!/bin/sh\necho "$LC_ALL $TZ $*"\n')
+    ps.chmod(0o700)
+    monkeypatch.setattr(host, "_PS", str(ps))
     monkeypatch.setattr(sys, "platform", "darwin")
     said = set()
     for zone, tongue in (("UTC", "C"), ("Asia/Tokyo", "C.UTF-8")):
         monkeypatch.setenv("TZ", zone)
         monkeypatch.setenv("LC_ALL", tongue)
         said.add(host._started_by_ps(os.getpid()))
-    assert len(said) == 1
-    assert said != {""}
+    assert said == {f"C UTC -o lstart= -p {os.getpid()}"}

@@ -92,7 +92,7 @@ def tracked(*folders):
     words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *folders]
     listed = subprocess.run(words, cwd=ROOT, check=False, timeout=60, capture_output=True)
     if listed.returncode:
-        pytest.skip("no clone")
+        pytest.skip("no clone")  # an unpacked source archive: nothing but itself says what belongs into it
     return {name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).exists()}
 
 

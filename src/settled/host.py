@@ -141,10 +141,13 @@ def _is_there(pid: int) -> bool:
     return True
 
 
+_PS = "/bin/ps"
+
+
 def _started_by_ps(pid: int) -> str:
     if sys.platform == "linux":
         return ""
-    command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
+    command = [_PS, "-o", "lstart=", "-p", str(pid)]
     plain = {"LC_ALL": "C", "TZ": "UTC"}  # else processes with other languages or time zones take each other for dead
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=5, env=plain)  # noqa: S603 - fixed command
